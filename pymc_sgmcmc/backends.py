@@ -1,0 +1,115 @@
+"""Compilation of graphs: C with a BLAS, Numba, or any PyTensor mode."""
+
+import logging
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import pytensor
+from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Variable
+
+from pymc_sgmcmc.checks import one_of
+
+__all__ = ["BACKENDS", "Backend", "CompiledGraph"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+BACKENDS = {"c": "CVM", "numba": "NUMBA"}
+
+_NO_COMPILER = (
+    "PyTensor finds no C compiler, so backend='c' is not available and backend='numba' is used. "
+    "Install g++ (Debian and Ubuntu: apt install g++; conda: conda install gxx; "
+    "macOS: xcode-select --install), or pass backend='numba' to accept Numba without this warning."
+)
+
+# The Fortran routines that PyTensor's C code may call; the wheel's symbols carry a prefix.
+_BLAS_ROUTINES = [
+    precision + routine
+    for precision in "sd"
+    for routine in (
+        *("axpy", "copy", "dot", "gemm", "gemv", "ger", "nrm2", "rot", "scal", "swap"),
+        *("symm", "symv", "syr", "syr2", "syrk", "syr2k", "trmm", "trmv", "trsm", "trsv"),
+    )
+]
+
+
+def _wheel_blas():
+    """Configuration under which C code links the BLAS of the scipy-openblas32 wheel.
+
+    A pip-installed PyTensor finds no BLAS, and matrix products are then 2 to 50 times slower.
+    Where PyTensor has one of its own, it is left alone.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
+        if pytensor.config.blas__ldflags:
+            return nullcontext()
+    try:
+        import scipy_openblas32 as wheel
+    except ImportError:
+        _log.debug("no BLAS for PyTensor's C code: scipy-openblas32 is not installed")
+        return nullcontext()
+    folder = wheel.get_lib_dir()
+    renames = " ".join(f"-D{name}_=scipy_{name}_" for name in _BLAS_ROUTINES)
+    return pytensor.config.change_flags(
+        blas__ldflags=f"-L{folder} -l{wheel.get_library()} -Wl,-rpath,{folder}",
+        gcc__cxxflags=f"{pytensor.config.gcc__cxxflags} {renames}".strip(),
+    )
+
+
+class Backend:
+    """How graphs are compiled.
+
+    Parameters
+    ----------
+    name : {"c", "numba"}
+        PyTensor's C virtual machine or Numba.
+    compile_kwargs : dict, optional
+        Keyword arguments of `pytensor.function`; a ``mode`` in it takes the place of `name`.
+
+    Raises
+    ------
+    ValueError
+        If `name` is unknown.
+    """
+
+    def __init__(self, name: str = "c", compile_kwargs: dict[str, Any] | None = None):
+        one_of("backend", name, BACKENDS)
+        self.compile_kwargs = {"mode": BACKENDS[name], **(compile_kwargs or {})}
+        if self.compile_kwargs["mode"] == "CVM" and not pytensor.config.cxx:
+            warnings.warn(_NO_COMPILER, UserWarning, stacklevel=2)
+            self.compile_kwargs["mode"] = BACKENDS["numba"]
+
+    def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]):
+        """Compile a function that trusts the types of its inputs."""
+        with _wheel_blas():
+            function = pytensor.function(inputs, outputs, **self.compile_kwargs)
+        function.trust_input = True
+        return function
+
+
+class CompiledGraph:
+    """A compiled function that pickles as its graph, and is compiled anew where it is loaded.
+
+    PyTensor's own pickling of a function compiles it again without our flags for BLAS.
+    """
+
+    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable], backend: Backend):
+        self.inputs, self.outputs, self.backend = list(inputs), list(outputs), backend
+        self._function = backend.function(self.inputs, self.outputs)
+
+    def __call__(self, *args):
+        return self._function(*args)
+
+    def __getstate__(self):
+        return {"inputs": self.inputs, "outputs": self.outputs, "backend": self.backend}
+
+    def __setstate__(self, state):
+        self.__init__(**state)
+
+
+def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):
+    """Return a function that runs in Python and NumPy: slow to call, nothing to compile."""
+    mode = Mode(linker="py", optimizer="fast_compile")
+    return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")

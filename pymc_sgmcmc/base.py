@@ -1,0 +1,331 @@
+"""The step method that every sampler shares: PyMC's life cycle around the compiled kernel."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pytensor
+from pymc import modelcontext
+from pymc.blocking import DictToArrayBijection, PointType, RaveledVars
+from pymc.exceptions import SamplingError
+from pymc.stats.convergence import SamplerWarning, WarningType
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_value_vars_from_user_vars
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.batches import SOURCES
+from pymc_sgmcmc.checks import natural, one_of, positive
+from pymc_sgmcmc.compat import ChainStep
+from pymc_sgmcmc.inspection import warn_about_leftovers, warn_about_rows
+from pymc_sgmcmc.integrators import kinetic_temperature
+from pymc_sgmcmc.kernel import Kernel, KernelOutput
+from pymc_sgmcmc.progress import progress_columns, progress_updates
+from pymc_sgmcmc.running_sums import MOMENTS, SUMS_DTYPE, RunningSums
+from pymc_sgmcmc.schedules import as_schedule
+from pymc_sgmcmc.starts import Starts
+from pymc_sgmcmc.target import Target
+
+__all__ = ["SGMCMC"]
+
+MAX_FAILURES = 10
+"""Diverging draws in a row after which a chain gives up."""
+
+MAX_STARTS = 100
+"""Jittered points that are tried for a finite potential."""
+
+
+@dataclass_state
+class ChainState(StepMethodState):
+    """All that one chain carries from draw to draw, beside its position."""
+
+    tune: bool
+    started: bool
+    inner_steps: int
+    draw: int
+    divergences: int
+    failures: int
+    carried: tuple
+    batch_states: tuple
+    running_sums: RunningSums
+
+
+class SGMCMC(ChainStep):
+    """Stochastic-gradient Markov chain Monte Carlo: what all samplers have in common.
+
+    A sampler adds its hyper-parameters, `initial_state`, `coefficients` and `update`.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        What to sample; default all continuous variables of the model.
+    step_size : float or Schedule
+        h > 0, the time step of the diffusion at each inner step.
+    batch_size : int, mapping, or None
+        Rows in a minibatch, at most the number of rows. A mapping gives it by the name of the row
+        dimension or of an observed variable (None: exact). None: the exact gradient of all rows.
+    batches : {"random", "epochs"}
+        With replacement, independently at each inner step; or shuffled passes over the rows.
+    gradient : {"plain"}
+        The estimator of the gradient: prior + (N / n) times the minibatch.
+    metric : None
+        The identity.
+    steps_per_draw : int
+        Inner steps, each with one gradient, between stored draws.
+    temperature : float
+        T > 0: the target is exp(-U / T). 1 is the posterior.
+    backend : {"c", "numba"}
+        What compiles the kernel.
+    compile_kwargs : dict, optional
+        Passed to `pytensor.function`; a ``mode`` in it takes the place of `backend`.
+    rows : mapping of str to (int or None), optional
+        The row axis of named data where it is not found rightly; None: not sliced.
+    jitter : bool
+        Start each chain at the model's default point plus U(-1, 1) on the unconstrained scale.
+        Variables with an explicit ``initval``, or that `pm.sample` was given ``initvals`` for, are
+        left alone.
+    model : pymc.Model, optional
+    rng : int, numpy.random.Generator or None
+        `pm.sample` replaces it for each chain.
+    initial_point : dict, optional
+        Default point, by value variable.
+    blocked : bool
+        One step for all variables (default) or one for each.
+
+    Notes
+    -----
+    A chain draws from its generator, with `integers` and `standard_normal` only, in this order.
+    At its first draw: the jitter, one row for each batch entry to probe the start (both repeated
+    until the potential is finite), the initial momentum. At every draw: row indices of each group
+    of observed variables, shape (steps, n), then normals, shape (steps, k, d).
+    """
+
+    name: ClassVar[str]
+    integrator: str | None = None
+    extra_stats: ClassVar[tuple[str, ...]] = ()
+    """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` it has."""
+
+    _state_class = ChainState
+    stats_dtypes_shapes: ClassVar[dict[str, tuple]] = {
+        "step_size": (np.float64, []),
+        "grad_norm": (np.float64, []),
+        "minibatch_logp": (np.float64, []),
+        "n_steps": (np.int64, []),
+        "diverging": (bool, []),
+        "divergences": (np.int64, []),
+        "warning": (SamplerWarning, None),
+        "running_sums": (SUMS_DTYPE, None),
+    }
+
+    def __init_subclass__(cls):
+        cls.stats_dtypes_shapes = SGMCMC.stats_dtypes_shapes | {
+            name: (np.float64, []) for name in cls.extra_stats
+        }
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        step_size: Any,
+        batch_size: Any = None,
+        batches: str = "random",
+        gradient: str = "plain",
+        metric: Any = None,
+        steps_per_draw: int = 10,
+        temperature: float = 1.0,
+        backend: str = "c",
+        compile_kwargs: dict[str, Any] | None = None,
+        rows: Mapping[str, int | None] | None = None,
+        jitter: bool = True,
+        model: Any = None,
+        rng: Any = None,
+        initial_point: PointType | None = None,
+        blocked: bool = True,
+    ):
+        self.step_size, self._schedule = step_size, as_schedule(step_size)
+        self.steps_per_draw = natural("steps_per_draw", steps_per_draw)
+        self.temperature = positive("temperature", temperature)
+        self.batches, self._source = batches, SOURCES[one_of("batches", batches, SOURCES)]
+        self.gradient = one_of("gradient", gradient, ["plain"])
+        self.metric = one_of("metric", metric, [None])
+        self.batch_size, self.jitter = batch_size, jitter
+        backend = Backend(backend, compile_kwargs)
+
+        model = modelcontext(model)
+        if vars is None:
+            vars = model.continuous_value_vars
+        else:
+            vars = get_value_vars_from_user_vars(vars, model)
+        point = dict(model.initial_point() if initial_point is None else initial_point)
+        self.target = Target(
+            model, vars, batch_size=batch_size, rows=rows, initial_point=point, backend=backend
+        )
+        warn_about_rows(model)
+        if batch_size is not None and blocked:
+            warn_about_leftovers(model, vars)
+        super().__init__(vars, self.target.shared, blocked=blocked, rng=rng)
+        self._starts = Starts(model, vars, point)
+
+        self._coefficients = self.coefficients()
+        self._kernel = Kernel(
+            self.target,
+            self.update,
+            self.initial_state(np.random.default_rng(0)),
+            self._coefficients,
+            self.kinetic,
+            backend,
+        )
+        self.tune = True
+        self.start_chain()
+        self._probe(self._starts.default, np.random.default_rng(0))  # Numba compiles when called.
+
+    @abstractmethod
+    def initial_state(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Fresh values of the variables that the update carries beside q, by name."""
+
+    @abstractmethod
+    def coefficients(self) -> dict[str, np.ndarray]:
+        """Numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
+
+    @abstractmethod
+    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **coefficients):
+        """One inner step: the new (q, *state), with one call of ``grad(q)``.
+
+        ``grad(q)``: the minibatch gradient of U, (d,); ``h``: the step size; ``noise()``: fresh
+        standard normals, (d,).
+        """
+
+    def kinetic(self, p_before, p_after, g, h):
+        """Kinetic temperature over the inner steps, for samplers with a momentum."""
+        return kinetic_temperature(self.integrator, p_before, p_after, g, h)
+
+    @staticmethod
+    def competence(var, has_grad):
+        return Competence.INCOMPATIBLE  # never assigned by pm.sample, always asked for
+
+    def _progressbar_config(self, n_chains=1):
+        return progress_columns(self.stats_dtypes_shapes, n_chains)
+
+    def _make_progressbar_update_functions(self):
+        return progress_updates(self.stats_dtypes_shapes)
+
+    def start_chain(self) -> None:
+        self._lengths = self.target.check_lengths()
+        self.started = False
+        self.inner_steps = self.draw = self.divergences = self.failures = 0
+        self.carried = ()
+        self.batch_states = (self._source.start,) * len(self.target.groups)
+        self.running_sums = RunningSums.zeros(self.target.size)
+
+    def stop_tuning(self) -> None:
+        super().stop_tuning()
+        self.running_sums = RunningSums.zeros(self.target.size)
+
+    def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
+        q = np.asarray(q0.data, dtype=self._kernel.dtype)
+        if not self.started:
+            q = self._start(q)
+            self.carried = self._fresh_state()
+            self.started = True
+        steps = self.steps_per_draw
+        step_sizes = self._schedule(self.inner_steps + np.arange(steps))
+        output = self._kernel(
+            q,
+            self.carried,
+            step_sizes,
+            self._lengths,
+            self._draw_rows(),
+            self.rng.standard_normal(
+                (steps, self._kernel.n_noise, self.target.size), dtype=self._kernel.dtype
+            ),
+            self._coefficients,
+        )
+        warning = None
+        finite = output.is_finite()
+        if finite:
+            q, self.carried, self.failures = output.q, output.state, 0
+            self.running_sums = self.running_sums.add(output.sums, steps)
+        else:
+            warning = self._diverge(q, step_sizes[-1])
+        stats = {
+            "step_size": step_sizes[-1],
+            "grad_norm": output.grad_norm,
+            "minibatch_logp": output.logp,
+            "n_steps": steps,
+            "diverging": not finite,
+            "divergences": self.divergences,
+            "warning": warning,
+            "running_sums": self.running_sums.window(),
+            "kinetic_temperature": output.kinetic_temperature,
+            "thermostat": output.sums[MOMENTS.index("xi")].mean() / steps,
+        }
+        self.inner_steps += steps
+        self.draw += 1
+        return RaveledVars(q, q0.point_map_info), [
+            {name: stats[name] for name in self.stats_dtypes_shapes}
+        ]
+
+    def _start(self, q: np.ndarray) -> np.ndarray:
+        """A point with a finite potential: `q`, jittered where it is the model's default."""
+        for _ in range(MAX_STARTS):
+            start = self._starts.jitter(q, self.rng) if self.jitter else q
+            if self._probe(start, self.rng):
+                return start
+            if start is q:
+                break
+        raise SamplingError(
+            f"{self.name}: the potential or its gradient is not finite at the start of the chain. "
+            "Choose initvals= inside the support, or jitter=False."
+        )
+
+    def _probe(self, q: np.ndarray, rng: np.random.Generator) -> bool:
+        """Whether U and its gradient are finite at `q`, on random rows: a step of size zero."""
+        rows = [
+            rng.integers(n, size=(1, size))
+            for n, size in zip(self._lengths, self.target.batch_sizes, strict=True)
+        ]
+        state = tuple(self.initial_state(np.random.default_rng(0)).values())
+        normals = np.zeros((1, self._kernel.n_noise, self.target.size))
+        output = self._kernel(
+            q, state, np.zeros(1), self._lengths, rows, normals, self._coefficients
+        )
+        return bool(np.isfinite([output.logp, output.grad_norm]).all())
+
+    def _fresh_state(self) -> tuple[np.ndarray, ...]:
+        return tuple(self.initial_state(self.rng).values())
+
+    def _draw_rows(self) -> list[np.ndarray]:
+        drawn = [
+            self._source.draw(state, self.rng, int(n), self.steps_per_draw, size)
+            for state, n, size in zip(
+                self.batch_states, self._lengths, self.target.batch_sizes, strict=True
+            )
+        ]
+        self.batch_states = tuple(state for _, state in drawn)
+        return [rows for rows, _ in drawn]
+
+    def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
+        """Roll back to the last finite q; give up after `MAX_FAILURES` in a row."""
+        self.carried = self._fresh_state()
+        self.running_sums = RunningSums.zeros(self.target.size)
+        self.divergences += 1
+        self.failures += 1
+        where = f"draw {self.draw}: the state became non-finite at step_size {step_size:.3g}"
+        if self.failures >= MAX_FAILURES:
+            _, gradient = self.target.value_and_gradient(q)
+            steepest = self.target.coordinate(int(np.argmax(np.abs(np.nan_to_num(gradient, nan=np.inf)))))
+            raise SamplingError(
+                f"{self.name}, {where}, {self.failures} draws in a row. The gradient is largest in "
+                f"{steepest}. Choose a smaller step_size, more friction or diffusion, a larger "
+                "batch_size, or start closer to the posterior with initvals=."
+            )
+        first = self.divergences == 1 and not self.tune
+        return SamplerWarning(
+            WarningType.TUNING_DIVERGENCE if self.tune else WarningType.DIVERGENCE,
+            f"{self.name}, {where}; the draw repeats the one before, and later ones are only "
+            "flagged `diverging`. Choose a smaller step_size, more friction or a larger batch_size.",
+            "warn" if first else "debug",
+            step=self.draw,
+        )

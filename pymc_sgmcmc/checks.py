@@ -1,0 +1,49 @@
+"""Checks of the arguments that a user gives: each error names the argument, its value, and the remedy."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` if it is a positive finite number, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r} is not a number: pass a positive number.")
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name}={value!r} must be positive and finite.")
+    return value
+
+
+def natural(name: str, value: Any) -> int:
+    """Return `value` as an int if it is a whole number of at least one, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}={value!r} is not an integer: pass a whole number of at least 1.")
+    if value < 1:
+        raise ValueError(f"{name}={value!r} must be at least 1.")
+    return int(value)
+
+
+def one_of(name: str, value: Any, choices: Iterable[str | None]) -> Any:
+    """Return `value` if it is one of `choices`, else raise."""
+    choices = list(choices)
+    if not any(value is choice or value == choice for choice in choices if np.isscalar(value) or value is None):
+        raise ValueError(f"{name}={value!r} is unknown: choose from {choices}.")
+    return value
+
+
+def per_coordinate(name: str, value: Any, size: int, *, zero: bool = False) -> np.ndarray:
+    """Return `value` as an array of shape () or (size,), finite and positive (`zero`: or zero)."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={value!r} is not a number or an array of numbers.") from None
+    if array.shape not in ((), (size,)):
+        raise ValueError(
+            f"{name} has shape {array.shape}: pass one number, or one per coordinate, shape ({size},)."
+        )
+    if not np.all(np.isfinite(array)) or np.any(array < 0) or (not zero and np.any(array == 0)):
+        kind = "non-negative" if zero else "positive"
+        raise ValueError(f"{name}={value!r} must be {kind} and finite.")
+    return array

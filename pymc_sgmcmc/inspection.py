@@ -1,0 +1,148 @@
+"""What a model must be before anything is compiled: each refusal names the variable and the cure."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pymc import Model
+from pymc.data import MinibatchOp
+from pymc.distributions.distribution import PartialObservedRV
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.rows import row_dim, value_of
+
+
+def check_model(model: Model, vars: Sequence[TensorVariable]) -> None:
+    """Raise unless `vars` are continuous and the model is one that a target can be made of."""
+    discrete = [var.name for var in vars if var.dtype not in ("float64", "float32", "float16")]
+    if discrete:
+        raise ValueError(
+            f"vars holds the discrete variables {discrete}: a gradient sampler needs continuous ones. "
+            "Give them to another step method, as in "
+            "pm.sample(step=[SGNHT([beta], ...), pm.Metropolis([z])])."
+        )
+    for node in {v.owner for v in ancestors([*model.basic_RVs, *model.potentials]) if v.owner}:
+        if isinstance(node.op, MinibatchOp | MinibatchRandomVariable):
+            raise ValueError(
+                "The model uses pm.Minibatch or total_size, which scale its likelihood: write it for "
+                "the full data (no total_size) and pass batch_size= to the step method."
+            )
+        if isinstance(node.op, PartialObservedRV):
+            raise ValueError(
+                f"The observed data of {_observed_name(model, node)!r} hold NaN or masked values, which "
+                "PyMC turns into latent variables to be imputed, one per missing value. Drop the rows "
+                "with missing values, or model them yourself."
+            )
+
+
+def _observed_name(model: Model, node) -> str:
+    names = {v.name for v in node.outputs} | {
+        rv.name for rv in model.observed_RVs if node in {v.owner for v in ancestors([rv])}
+    }
+    return ", ".join(sorted(name.removesuffix("_observed") for name in names if name))
+
+
+def refuse_missing(terms: Mapping[Variable, TensorVariable]) -> None:
+    """Raise if data that a term of the log-density depends on hold NaN."""
+    for rv, term in terms.items():
+        for leaf in graph_inputs([term]):
+            if not isinstance(leaf, SharedVariable | Constant):
+                continue
+            value = np.asarray(value_of(leaf)) if hasattr(leaf.type, "dtype") else np.zeros(())
+            if value.dtype.kind == "f" and np.isnan(value).any():
+                raise ValueError(
+                    f"The data {leaf.name or leaf.type} of {rv.name!r} hold "
+                    f"{int(np.isnan(value).sum())} NaN: the posterior is not defined. Drop those rows. "
+                    "(An array with NaN given as observed= would become latent variables, imputed.)"
+                )
+
+
+def check_initial_point(
+    model: Model, terms: Mapping[Variable, TensorVariable], point: Mapping[str, np.ndarray]
+) -> None:
+    """Raise if a term of the log-density is not finite at `point`."""
+    values = [v for v in graph_inputs(list(terms.values())) if v.name in point]
+    arrays = [np.asarray(point[v.name], dtype=v.dtype) for v in values]
+    for rv, result in zip(terms, interpreted(values, list(terms.values()))(*arrays), strict=True):
+        if not np.isfinite(result).all():
+            raise ValueError(
+                f"The log-density of {rv.name!r} is not finite at the initial point "
+                f"({_shorten(point)}). Choose initial_point= or initval= inside the support, and look "
+                "at the data with model.debug()."
+            )
+
+
+def _shorten(point: Mapping[str, np.ndarray]) -> str:
+    return ", ".join(
+        f"{name}={np.array2string(np.asarray(value), threshold=4, precision=3)}"
+        for name, value in point.items()
+    )
+
+
+def resolve_batch_sizes(batch_size: Any, model: Model) -> dict[str, int]:
+    """The batch size of each observed variable that is to be minibatched, by its name."""
+    if batch_size is None:
+        return {}
+    if not isinstance(batch_size, Mapping):
+        size = natural("batch_size", batch_size)
+        with_rows = [rv.name for rv in model.observed_RVs if rv.type.ndim]
+        if not with_rows:
+            raise ValueError(
+                f"batch_size={size} cannot be honoured: the model has no observed variable with rows. "
+                "Leave batch_size out (pm.Potential terms are always exact)."
+            )
+        return dict.fromkeys(with_rows, size)
+    sizes = {}
+    for key, size in batch_size.items():
+        members = [
+            rv.name for rv in model.observed_RVs if rv.type.ndim and key in (rv.name, row_dim(model, rv))
+        ]
+        if not members:
+            raise ValueError(
+                f"batch_size names {key!r}, which is neither an observed variable with rows nor the "
+                f"dimension of one: choose from {[rv.name for rv in model.observed_RVs]}."
+            )
+        if size is not None:
+            sizes |= dict.fromkeys(members, natural(f"batch_size[{key!r}]", size))
+    return sizes
+
+
+def warn_about_rows(model: Model, draws: int = 1000) -> None:
+    """Warn of each Deterministic that has the length of the data: it is stored at every draw."""
+    observed = [rv for rv in model.observed_RVs if rv.type.ndim]
+    vectors = [deterministic for deterministic in model.deterministics if deterministic.type.ndim]
+    lengths = interpreted([], [v.shape[0] for v in observed])()
+    row_dims = {row_dim(model, rv) for rv in observed} - {None}
+    for vector in vectors:
+        dims = model.named_vars_to_dims.get(vector.name, ())
+        static = vector.type.shape[0]
+        by_dims = row_dims.intersection(dims)
+        if by_dims or static in lengths and static > 1:
+            n_rows = model.dim_lengths[by_dims.pop()].eval() if by_dims else static
+            warnings.warn(
+                f"The Deterministic {vector.name!r} has one value for each of {n_rows} rows; PyMC "
+                "evaluates it on the full data and stores it at every draw "
+                f"({8e-6 * n_rows * draws:.3g} MB for {draws} draws of one chain). Leave it out with "
+                "pm.sample(var_names=[...]), or compute it afterwards.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def warn_about_leftovers(model: Model, vars: Sequence[TensorVariable]) -> None:
+    """Warn if continuous variables have no part in this step: pm.sample would give them to NUTS."""
+    leftovers = [var.name for var in model.continuous_value_vars if var not in vars]
+    if leftovers:
+        warnings.warn(
+            f"This step method does not sample {leftovers}. Unless you pass another step method for "
+            "them, pm.sample gives them to NUTS, which evaluates all rows at every step.",
+            UserWarning,
+            stacklevel=4,
+        )

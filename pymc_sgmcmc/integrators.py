@@ -1,0 +1,43 @@
+"""Sub-flows that the momentum samplers share, each exact over a time h.
+
+Letters: A drift, B kick by the gradient, O Ornstein-Uhlenbeck, D thermostat. A and B
+are one addition each and are written out in the samplers.
+"""
+
+import pytensor.tensor as pt
+
+INTEGRATORS = ("BAOAB", "euler", "symmetric")
+
+
+def ornstein_uhlenbeck(p, friction, diffusion, h, z):
+    """Solve dp = -friction p dt + sqrt(2 diffusion) dW over a time h, given normals `z`.
+
+    Exact for friction of any sign: a thermostat may be negative. At friction = 0 the variance
+    (1 - exp(-2 friction h)) / friction takes its limit 2 h.
+    """
+    x = 2.0 * h * friction
+    small = pt.abs(x) < 1e-4
+    safe = pt.switch(small, 1.0, x)
+    growth = pt.switch(small, 1.0 - 0.5 * x, -pt.expm1(-safe) / safe)
+    return pt.exp(-0.5 * x) * p + pt.sqrt(2.0 * h * growth * diffusion) * z
+
+
+def thermostat(xi, p, temperature, mass, h):
+    """Nosé-Hoover friction driven by the kinetic energy of its own coordinates over a time h.
+
+    A scalar `xi` sees the mean of p^2, a vector `xi` each p^2 alone.
+    """
+    kinetic = pt.mean(p**2) if xi.type.ndim == 0 else p**2
+    return xi + h * (kinetic - temperature) / mass
+
+
+def kinetic_temperature(integrator, p_before, p_after, g, h):
+    """Mean of p.p / d over the inner steps; its expectation is the temperature.
+
+    BAOAB has E[p.p / d] = T before and after its O, and reads both; the other schemes read p at
+    the end of the step. `p_before`, `p_after`, `g`: (steps, d); `h`: (steps,).
+    """
+    energy = pt.mean(p_after**2)
+    if integrator == "BAOAB":
+        energy = 0.5 * (energy + pt.mean((p_before - h[:, None] * g) ** 2))
+    return energy

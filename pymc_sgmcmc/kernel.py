@@ -1,0 +1,172 @@
+"""One stored draw as one call of one compiled function: a scan over the inner steps.
+
+    q', state', sums, ... = kernel(q, *state, H, N, *rows, Z, *coefficients)
+
+Nothing random, scheduled or adaptive lives in the graph: step sizes H (steps,), row indices
+(steps, n) for each group of observed variables with N (groups,) rows, and standard normals
+Z (steps, k, d) come from outside.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.running_sums import moment_sums
+from pymc_sgmcmc.target import Target
+
+__all__ = ["Kernel", "KernelOutput"]
+
+@dataclass(frozen=True)
+class KernelOutput:
+    """What one call of the kernel returns."""
+
+    q: np.ndarray
+    state: tuple[np.ndarray, ...]
+    sums: np.ndarray
+    """Sums of `MOMENTS` over the inner steps, shape (8, d), float64."""
+    grad_norm: float
+    """Euclidean norm of the last gradient."""
+    logp: float
+    """Minus the estimate of U at the point and on the rows of the last gradient."""
+    kinetic_temperature: float
+    """Mean of p.p / d over the inner steps; NaN without momentum."""
+
+    def is_finite(self) -> bool:
+        return all(np.isfinite(value).all() for value in (self.q, *self.state))
+
+
+class _Trace:
+    """Gives `update` its gradient and its noise, and records what it asked for."""
+
+    def __init__(self, estimate: Callable, rows, normals):
+        self._estimate, self._rows, self._normals = estimate, rows, normals
+        self.n_noise = 0
+        self.estimates = []
+
+    def grad(self, q):
+        """The gradient at `q` on this step's rows."""
+        self.estimates.append(self._estimate(q, self._rows))
+        return self.estimates[-1][1]
+
+    def noise(self):
+        """The next of this step's normals."""
+        self.n_noise += 1
+        return self._normals[self.n_noise - 1]
+
+
+class Kernel:
+    """The compiled inner loop of a sampler on a target.
+
+    Parameters
+    ----------
+    target : Target
+    update : callable
+        ``update(q, *state, grad=, h=, noise=, **coefficients)`` returns the new (q, *state).
+    state : mapping of str to array
+        Values with the shapes of the carried variables; "p" and "xi" enter the running sums.
+    coefficients : mapping of str to array
+        Values with the shapes of the update's parameters, which are inputs of every call.
+    kinetic : callable
+        ``kinetic(p_before, p_after, g, h)``: the kinetic temperature over the inner steps.
+    backend : Backend
+
+    Attributes
+    ----------
+    n_noise : int
+        k, the normals of length d that one inner step needs.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        update: Callable,
+        state: Mapping[str, np.ndarray],
+        coefficients: Mapping[str, np.ndarray],
+        kinetic: Callable,
+        backend: Backend,
+    ):
+        self.dtype = pytensor.config.floatX
+        d, names = target.size, list(state)
+        q = pt.tensor("q", dtype=self.dtype, shape=(d,))
+        carried = [_symbol(name, value, self.dtype) for name, value in state.items()]
+        data = {name: _symbol(name, value, self.dtype) for name, value in coefficients.items()}
+        step_sizes = pt.vector("H", dtype=self.dtype)
+        lengths = pt.vector("N", dtype=self.dtype)
+        rows = [pt.lmatrix(f"rows_{group.name}") for group in target.groups]
+        normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, d))
+
+        estimate = target.estimator(lengths)
+
+        def advance(trace, h, q, *state):
+            new = update(q, *state, grad=trace.grad, h=h, noise=trace.noise, **data)
+            if len(trace.estimates) != 1:
+                raise ValueError(
+                    f"update asked for {len(trace.estimates)} gradients: an inner step has one."
+                )
+            return [value.astype(self.dtype) for value in new]
+
+        def inner_step(h, *args):
+            row, (z, *state) = args[: len(rows)], args[len(rows) :][: 2 + len(names)]
+            trace = _Trace(estimate, row, z)
+            new = advance(trace, h, *state)
+            self.n_noise = trace.n_noise
+            return [*new, trace.estimates[0][1]]
+
+        trajectories = pytensor.scan(
+            inner_step,
+            sequences=[step_sizes, *rows, normals],
+            outputs_info=[q, *carried, None],
+            non_sequences=[lengths, *data.values()],
+            return_list=True,
+            return_updates=False,
+        )
+        *after, gradients = trajectories
+        before = [
+            pt.concatenate([start[None], values[:-1]])
+            for start, values in zip([q, *carried], after, strict=True)
+        ]
+        # The last step again, for the value of U where its gradient was taken.
+        last = _Trace(estimate, [row[-1] for row in rows], normals[-1])
+        advance(last, step_sizes[-1], *(values[-1] for values in before))
+        p_before, p_after = (_named("p", names, values[1:]) for values in (before, after))
+        missing = pt.as_tensor(np.nan)
+        outputs = [
+            *(values[-1] for values in after),
+            moment_sums(before[0], gradients, p_before, _named("xi", names, before[1:])),
+            pt.sqrt(pt.sum(gradients[-1] ** 2)),
+            -last.estimates[0][0],
+            kinetic(p_before, p_after, gradients, step_sizes) if "p" in names else missing,
+        ]
+        inputs = [q, *carried, step_sizes, *([lengths] if rows else []), *rows, normals, *data.values()]
+        self._function = CompiledGraph(inputs, outputs, backend)
+        self._n_state, self._minibatched = len(names), bool(rows)
+
+    def __call__(self, q, state, step_sizes, lengths, rows, normals, coefficients) -> KernelOutput:
+        """Advance (q, *state) by the inner steps that the inputs describe."""
+        q, *rest = self._function(
+            self._array(q),
+            *map(self._array, state),
+            self._array(step_sizes),
+            *([self._array(lengths)] if self._minibatched else []),
+            *rows,
+            self._array(normals),
+            *map(self._array, coefficients.values()),
+        )
+        state, (sums, *scalars) = tuple(rest[: self._n_state]), rest[self._n_state :]
+        return KernelOutput(q, state, sums, *map(float, scalars))
+
+    def _array(self, value) -> np.ndarray:
+        return np.asarray(value, dtype=self.dtype)
+
+
+def _symbol(name: str, value: np.ndarray, dtype: str):
+    return pt.tensor(name, dtype=dtype, shape=np.shape(value))
+
+
+def _named(name, names, values):
+    return values[names.index(name)] if name in names else None
+

@@ -1,0 +1,139 @@
+"""The stochastic gradient Nosé-Hoover thermostat (Ding et al., 2014)."""
+
+from typing import Any, final
+
+import numpy as np
+import pytensor.tensor as pt
+
+from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.checks import one_of, per_coordinate, positive
+from pymc_sgmcmc.integrators import INTEGRATORS, ornstein_uhlenbeck, thermostat
+
+__all__ = ["SGNHT"]
+
+
+@final
+class SGNHT(SGMCMC):
+    r"""Stochastic gradient Nosé-Hoover thermostat of Ding et al. (2014), algorithm 1.
+
+    A friction xi that keeps the kinetic energy at its temperature, and so absorbs gradient noise of
+    unknown size. With the minibatch gradient g(q) of U, step size h, diffusion A, temperature T,
+    thermal mass Q and normals z, ``integrator="euler"`` is the paper's::
+
+        p  <- p - h g(q) - h xi p + sqrt(2 A T h) z
+        q  <- q + h p
+        xi <- xi + h (p.p / d - T) / Q
+
+    "symmetric" is the splitting of Chen, Ding and Carin (2015). "BAOAB", the default, is BADODAB
+    (Leimkuhler and Shang, 2016): kick at the q that the step before returned, half a drift, half
+    the thermostat, dp = -xi p dt + sqrt(2 A T) dW solved exactly, half the thermostat, half a drift.
+
+    Leaves invariant: exp(-(U(q) + p.p / 2 + d Q (xi - A)^2 / 2) / T) as h -> 0; gradient noise of
+    one variance V in all coordinates moves xi's mean to A + h V / (2 T) and nothing else. Noise that
+    differs between coordinates leaves some too wide and others too narrow: use
+    ``thermostat="coordinate"``, a larger batch, or a diffusion well above h V / 2. The kinetic
+    temperature is T whatever happens to q: it proves nothing about q.
+
+    Euler has a bias of first order, Var(q) = s2 (1 - h <xi> / 2) on a Gaussian coordinate of variance
+    s2, and is unstable unless 2 h (A + h V / 2) < 1. BADODAB has neither.
+
+    One gradient an inner step. The paper's eta is h^2, its alpha is xi h and its a is A h.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        What to sample; default all continuous variables.
+    step_size : float or Schedule
+        h > 0. Stable for h^2 times the largest curvature of U below 4.
+    diffusion : float or array of shape (d,)
+        A > 0, a rate (one over time): the injected noise, and where xi starts.
+    thermostat : {"scalar", "coordinate"}
+        One xi for all coordinates, or one for each.
+    thermal_mass : "auto" or float
+        Q > 0. "auto" is max(1, 10 / m), with m = d coordinates on a scalar thermostat, 1 otherwise:
+        a lighter thermostat is not stable.
+    integrator : {"BAOAB", "euler", "symmetric"}
+    **kwargs
+        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range or the model cannot be sampled; the message names it.
+
+    References
+    ----------
+    Ding, N., Fang, Y., Babbush, R., Chen, C., Skeel, R. D. and Neven, H. (2014). Bayesian sampling
+    using stochastic gradient thermostats. NIPS.
+    Leimkuhler, B. and Shang, X. (2016). Adaptive thermostats for noisy gradient systems. SIAM
+    Journal on Scientific Computing.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGNHT
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu")
+    ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
+    ...     idata = pm.sample(  # doctest: +SKIP
+    ...         step=SGNHT(step_size=0.05, diffusion=2.0, batch_size=5), draws=1000
+    ...     )
+    """
+
+    name = "sgnht"
+    extra_stats = ("kinetic_temperature", "thermostat")
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        step_size: Any,
+        diffusion: Any = 1.0,
+        thermostat: str = "scalar",
+        thermal_mass: Any = "auto",
+        integrator: str = "BAOAB",
+        **kwargs,
+    ):
+        self.diffusion = diffusion
+        self.thermostat = one_of("thermostat", thermostat, ["scalar", "coordinate"])
+        self.thermal_mass = thermal_mass
+        if thermal_mass != "auto":
+            positive("thermal_mass", thermal_mass)
+        self.integrator = one_of("integrator", integrator, INTEGRATORS)
+        super().__init__(vars, step_size=step_size, **kwargs)
+
+    def initial_state(self, rng):
+        d = self.target.size
+        diffusion = per_coordinate("diffusion", self.diffusion, d)
+        return {
+            "p": np.sqrt(self.temperature) * rng.standard_normal(d),
+            "xi": np.mean(diffusion) if self.thermostat == "scalar" else np.zeros(d) + diffusion,
+        }
+
+    def coefficients(self):
+        d = self.target.size
+        coordinates = d if self.thermostat == "scalar" else 1
+        auto = self.thermal_mass == "auto"
+        return {
+            "diffusion": self.temperature * per_coordinate("diffusion", self.diffusion, d),
+            "temperature": self.temperature,
+            "mass": max(1.0, 10.0 / coordinates) if auto else self.thermal_mass,
+        }
+
+    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
+        if self.integrator == "euler":
+            p = p - h * grad(q) - h * xi * p + pt.sqrt(2 * diffusion * h) * noise()
+            return q + h * p, p, thermostat(xi, p, temperature, mass, h)
+        if self.integrator == "symmetric":
+            q = q + h / 2 * p
+            xi = thermostat(xi, p, temperature, mass, h / 2)
+            p = pt.exp(-xi * h / 2) * p
+            p = p - h * grad(q) + pt.sqrt(2 * diffusion * h) * noise()
+            p = pt.exp(-xi * h / 2) * p
+            return q + h / 2 * p, p, thermostat(xi, p, temperature, mass, h / 2)
+        p = p - h * grad(q)
+        q = q + h / 2 * p
+        xi = thermostat(xi, p, temperature, mass, h / 2)
+        p = ornstein_uhlenbeck(p, xi, diffusion, h, noise())
+        xi = thermostat(xi, p, temperature, mass, h / 2)
+        return q + h / 2 * p, p, xi

@@ -1,0 +1,122 @@
+"""Step sizes as pure functions of the number of inner steps made so far."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from pymc_sgmcmc.checks import natural, positive
+
+__all__ = ["Constant", "CyclicalCosine", "Polynomial", "Schedule", "as_schedule"]
+
+
+class Schedule(ABC):
+    """A step size for every inner step, a pure function of the step count."""
+
+    @abstractmethod
+    def __call__(self, steps: np.ndarray) -> np.ndarray:
+        """Step sizes at the absolute inner step counts `steps` (0, 1, ...), same shape."""
+
+
+@final
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The same step size h at every step.
+
+    Parameters
+    ----------
+    step_size : float
+        h > 0, the time step of the diffusion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Constant(0.1)(np.arange(3))
+    array([0.1, 0.1, 0.1])
+    """
+
+    step_size: float
+
+    def __post_init__(self):
+        positive("step_size", self.step_size)
+
+    def __call__(self, steps: np.ndarray) -> np.ndarray:
+        return np.full(np.shape(steps), float(self.step_size))
+
+
+@final
+@dataclass(frozen=True)
+class Polynomial(Schedule):
+    """h_t = a (b + t)^-gamma, the decreasing steps of Welling and Teh (2011).
+
+    The step sizes sum to infinity and their squares do not for 0.5 < gamma <= 1: the
+    condition under which the bias vanishes as the chain goes on.
+
+    Parameters
+    ----------
+    a : float
+        Scale, a > 0.
+    b : float
+        Offset in inner steps, b > 0.
+    gamma : float
+        Decay, 0 < gamma <= 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Polynomial(a=1.0, b=1.0, gamma=0.5)(np.array([0, 3]))
+    array([1. , 0.5])
+    """
+
+    a: float
+    b: float = 1.0
+    gamma: float = 0.55
+
+    def __post_init__(self):
+        for name in ("a", "b", "gamma"):
+            positive(name, getattr(self, name))
+        if self.gamma > 1:
+            raise ValueError(
+                f"gamma={self.gamma!r} must be at most 1: with a faster decay the step sizes "
+                "have a finite sum and the chain stops before it reaches the posterior."
+            )
+
+    def __call__(self, steps: np.ndarray) -> np.ndarray:
+        return self.a * (self.b + np.asarray(steps, dtype=float)) ** -self.gamma
+
+
+@final
+@dataclass(frozen=True)
+class CyclicalCosine(Schedule):
+    """h_t = (h_0 / 2) (cos(pi (t mod M) / M) + 1), Zhang et al. (2020), eq. 1.
+
+    Parameters
+    ----------
+    initial : float
+        h_0 > 0, the step size at the start of each cycle.
+    cycle : int
+        M, the length of a cycle in inner steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> CyclicalCosine(initial=0.2, cycle=2)(np.arange(4))
+    array([0.2, 0.1, 0.2, 0.1])
+    """
+
+    initial: float
+    cycle: int
+
+    def __post_init__(self):
+        positive("initial", self.initial)
+        natural("cycle", self.cycle)
+
+    def __call__(self, steps: np.ndarray) -> np.ndarray:
+        phase = np.mod(steps, self.cycle) / self.cycle
+        return 0.5 * self.initial * (np.cos(np.pi * phase) + 1.0)
+
+
+def as_schedule(step_size: Any) -> Schedule:
+    """Return `step_size` if it is a `Schedule`, or the constant schedule of a number."""
+    return step_size if isinstance(step_size, Schedule) else Constant(positive("step_size", step_size))

@@ -1,0 +1,48 @@
+"""Where chains start: PyMC starts all chains of a given step method at one point."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pymc import Model
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["Starts"]
+
+
+class Starts:
+    """Jitters a starting point where it is the model's default and nobody chose it.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    vars : list of value variables
+    point : mapping of str to array
+        The default point.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        vars: Sequence[TensorVariable],
+        point: Mapping[str, np.ndarray],
+    ):
+        self.default = np.concatenate([np.ravel(point[var.name]) for var in vars])
+        sizes = [np.size(point[var.name]) for var in vars]
+        self._stops = np.cumsum(sizes)
+        self._chosen = [
+            model.rvs_to_initial_values.get(model.values_to_rvs[var]) is not None for var in vars
+        ]
+
+    def jitter(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """`q` (d,) plus U(-1, 1) on variables that are at their default; `q` itself if none is."""
+        at_default = [
+            not chosen and np.array_equal(q[start:stop], self.default[start:stop].astype(q.dtype))
+            for start, stop, chosen in zip(
+                [0, *self._stops[:-1]], self._stops, self._chosen, strict=True
+            )
+        ]
+        if not any(at_default):
+            return q
+        uniform = rng.integers(-(2**53), 2**53, size=len(q), endpoint=True) / 2.0**53
+        moved = np.repeat(at_default, np.diff([0, *self._stops]))
+        return (q + np.where(moved, uniform, 0.0)).astype(q.dtype)

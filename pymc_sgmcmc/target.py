@@ -1,0 +1,239 @@
+"""The potential U of a PyMC model and its gradient, on any rows and exactly in chunks."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc import Model
+from pymc.pytensorf import make_shared_replacements
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.inspection import (
+    check_initial_point,
+    check_model,
+    refuse_missing,
+    resolve_batch_sizes,
+)
+from pymc_sgmcmc.rows import RowGroup, find_groups, prove_separation
+
+__all__ = ["Target"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+CHUNK = 2**22
+"""Numbers of row data in one chunk of an exact gradient: 32 MB in float64."""
+
+
+class Target:
+    """U(q) = -log prior(q) - sum_k (N_k / n_k) sum_{i in batch k} log p(y_ki given q).
+
+    q is the flat vector of the unconstrained values of `vars`. The prior is that of the whole
+    model with its Jacobians and potentials, never scaled; k runs over groups of observed variables
+    that share their rows. Observed variables that are not minibatched count as exact.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    vars : list of value variables
+        What is sampled; all other free variables are shared inputs.
+    batch_size : int, mapping of str to (int or None), or None
+        Rows in a batch, for all groups or by the name of the row dimension or of an observed
+        variable. None: the exact likelihood.
+    rows : mapping of str to int or None, optional
+        The row axis of data by name, where it is not found rightly; None: not sliced.
+    initial_point : dict, optional
+        Values of the value variables by name; default the model's initial point.
+    backend : Backend, optional
+        How `value_and_gradient` is compiled.
+
+    Attributes
+    ----------
+    size : int
+        d, the length of q.
+    groups : list of RowGroup
+        The minibatched observed variables.
+    batch_sizes : list of int
+        Rows in a batch, for each group.
+    shared : dict
+        Shared variables that stand for the other free variables, by value variable.
+
+    Raises
+    ------
+    RowsDoNotSeparate
+        If a minibatched log-likelihood is not a sum over rows; the message names the variable.
+    ValueError, TypeError
+        If the model or an argument cannot be honoured.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        vars: Sequence[TensorVariable],
+        *,
+        batch_size: Any = None,
+        rows: Mapping[str, int | None] | None = None,
+        initial_point: Mapping[str, np.ndarray] | None = None,
+        backend: Backend | None = None,
+    ):
+        check_model(model, vars)
+        point = dict(model.initial_point() if initial_point is None else initial_point)
+        self.vars = list(vars)
+        self.shapes = [np.shape(point[var.name]) for var in self.vars]
+        self.size = sum(int(np.prod(shape)) for shape in self.shapes)
+        self.shared = make_shared_replacements(point, self.vars, model)
+        self.backend = backend
+
+        rvs = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+        terms = clone_replace(model.logp(vars=rvs, sum=False), self.shared, rebuild_strict=False)
+        terms = dict(zip(rvs, terms, strict=True))
+        refuse_missing(terms)
+        check_initial_point(model, terms, point)
+
+        sizes = resolve_batch_sizes(batch_size, model)
+        sliced = {rv: terms[rv] for rv in model.observed_RVs if rv.name in sizes}
+        names = {shared: var.name for var, shared in self.shared.items()}
+        self.groups = find_groups(model, sliced, names, rows or {}) if sliced else []
+        self.batch_sizes = [sizes[group.observed[0]] for group in self.groups]
+        for group in self.groups:
+            own = {rv: term for rv, term in sliced.items() if rv.name in group.observed}
+            prove_separation(model, group, own, point)
+        self.check_lengths()
+        self._exact = pt.add(
+            pt.zeros((), dtype=pytensor.config.floatX),
+            *(pt.sum(term) for rv, term in terms.items() if rv not in sliced),
+        )
+        self._log(model)
+
+    def _log(self, model: Model) -> None:
+        parts = [
+            f"{', '.join(group.observed)} by {size} of {group.length()} rows "
+            f"({', '.join(data.name for data in group.data)})"
+            for group, size in zip(self.groups, self.batch_sizes, strict=True)
+        ]
+        if parts:
+            batched = {name for group in self.groups for name in group.observed}
+            exact = [rv.name for rv in model.basic_RVs + model.potentials if rv.name not in batched]
+            _log.info(f"Minibatched: {'; '.join(parts)}. Exact: {', '.join(exact)}.")
+
+    def check_lengths(self) -> np.ndarray:
+        """Return the number of rows of each group now, shape (groups,); raise if a batch exceeds it."""
+        lengths = [group.length() for group in self.groups]
+        for group, size, length in zip(self.groups, self.batch_sizes, lengths, strict=True):
+            if size > length:
+                raise ValueError(
+                    f"batch_size={size} is larger than the {length} rows of "
+                    f"{', '.join(group.observed)}: choose at most {length}, or "
+                    f"batch_size={{{group.name!r}: None, ...}} for its exact likelihood."
+                )
+        return np.array(lengths, dtype=np.int64)
+
+    def coordinate(self, index: int) -> str:
+        """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
+        for var, shape in zip(self.vars, self.shapes, strict=True):
+            size = int(np.prod(shape))
+            if index < size:
+                entry = np.unravel_index(index, shape)
+                return f"{var.name}[{', '.join(map(str, entry))}]" if shape else var.name
+            index -= size
+        raise IndexError(index)
+
+    def estimator(self, lengths: TensorVariable) -> Callable:
+        """Return ``estimate(q, rows)``: graphs of U and its gradient, estimated from `rows`.
+
+        `lengths` (groups,): the numbers of rows N_k; q (d,); rows: one index vector a group.
+        """
+        q = pt.vector("q", dtype=pytensor.config.floatX, shape=(self.size,))
+        rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
+        weights = [lengths[k] / row.shape[0] for k, row in enumerate(rows)]
+        value = self._weighted(q, rows, 1.0, weights)
+        graphs = [value, pt.grad(value, q)]
+
+        def estimate(at, on):
+            inputs = dict(zip([q, *rows], [at, *on], strict=True))
+            return clone_replace(graphs, inputs, rebuild_strict=False)
+
+        return estimate
+
+    def _weighted(self, q, rows, exact_weight, weights) -> TensorVariable:
+        replacements = dict(zip(self.vars, self._split(q), strict=True))
+        for group, row in zip(self.groups, rows, strict=True):
+            replacements |= group.slices(row)
+        row_terms = [term for group in self.groups for term in group.terms]
+        exact, *row_terms = clone_replace(
+            [self._exact, *row_terms], replacements, rebuild_strict=False
+        )
+        log_density = exact_weight * exact
+        row_terms = iter(row_terms)
+        for group, weight in zip(self.groups, weights, strict=True):
+            for _ in group.terms:
+                log_density += weight * pt.sum(next(row_terms))
+        return -log_density.astype(q.dtype)
+
+    def _split(self, q) -> list[TensorVariable]:
+        parts, start = [], 0
+        for var, shape in zip(self.vars, self.shapes, strict=True):
+            stop = start + int(np.prod(shape))
+            parts.append(var.type.filter_variable(q[start:stop].reshape(shape).astype(var.dtype)))
+            start = stop
+        return parts
+
+    @cached_property
+    def _value_and_gradient(self) -> CompiledGraph:
+        q = pt.vector("q", shape=(self.size,))
+        exact_weight = pt.scalar("exact_weight")
+        weights = pt.vector("weights")
+        rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
+        value = self._weighted(q, rows, exact_weight, [weights[k] for k in range(len(rows))])
+        inputs = [q, exact_weight, *([weights] if rows else []), *rows]
+        return CompiledGraph(inputs, [value, pt.grad(value, q)], self.backend or Backend())
+
+    def value_and_gradient(
+        self, q: np.ndarray, rows: Sequence[np.ndarray] | None = None
+    ) -> tuple[float, np.ndarray]:
+        """U and its gradient at `q` (d,): estimated on the given rows, or exact.
+
+        Parameters
+        ----------
+        q : array, shape (d,)
+        rows : sequence of int arrays, optional
+            Row indices, one array for each group. None: all rows, in chunks of bounded memory.
+
+        Returns
+        -------
+        value : float
+        gradient : array, shape (d,), float64
+        """
+        lengths = self.check_lengths()
+        if rows is not None:
+            weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
+            return self._evaluate(q, 1.0, weights, rows)
+        value, gradient = self._evaluate(q, 1.0, np.zeros(len(lengths)), self._first_rows())
+        for k, group in enumerate(self.groups):
+            weights = np.eye(len(lengths))[k]
+            widest = max(np.prod(data.shape) / lengths[k] for data in group.data)
+            chunk = max(1, int(CHUNK / widest))
+            for start in range(0, lengths[k], chunk):
+                part = self._first_rows()
+                part[k] = np.arange(start, min(start + chunk, lengths[k]))
+                chunk_value, chunk_gradient = self._evaluate(q, 0.0, weights, part)
+                value, gradient = value + chunk_value, gradient + chunk_gradient
+        return value, gradient
+
+    def _first_rows(self) -> list[np.ndarray]:
+        return [np.zeros(1, dtype=np.int64) for _ in self.groups]
+
+    def _evaluate(self, q, exact_weight, weights, rows) -> tuple[float, np.ndarray]:
+        dtype = pytensor.config.floatX
+        weights = [np.asarray(weights, dtype)] if self.groups else []
+        indices = [np.asarray(row, np.int64) for row in rows]
+        value, gradient = self._value_and_gradient(
+            np.asarray(q, dtype), np.asarray(exact_weight, dtype), *weights, *indices
+        )
+        return float(value), np.asarray(gradient, dtype=np.float64)
