@@ -81,6 +81,11 @@ class Backend:
             warnings.warn(_NO_COMPILER, UserWarning, stacklevel=2)
             self.compile_kwargs["mode"] = BACKENDS["numba"]
 
+    @property
+    def scan_mode(self) -> str | None:
+        """The mode of a scan's inner function, where PyTensor's own choice is a slower one."""
+        return "CVM" if self.compile_kwargs["mode"] == "CVM" else None
+
     def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]):
         """Compile a function that trusts the types of its inputs."""
         with _wheel_blas():

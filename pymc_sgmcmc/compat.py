@@ -1,8 +1,11 @@
-"""Every line that depends on PyMC's version."""
+"""Every line that depends on the version of PyMC and PyTensor."""
 
+import warnings
+
+import pytensor
 from pymc.step_methods.arraystep import ArrayStepShared
 
-__all__ = ["ChainStep"]
+__all__ = ["ChainStep", "scan"]
 
 
 class ChainStep(ArrayStepShared):
@@ -22,3 +25,14 @@ class ChainStep(ArrayStepShared):
         def set_rng(self, rng):
             super().set_rng(rng)
             self.start_chain()
+
+
+def scan(step, **kwargs):
+    """Return the list of trajectories of `pytensor.scan`.
+
+    PyTensor 3 links the inner function of a C scan with its Python virtual machine, twice as slow,
+    unless it is given a mode; and it deprecates giving one.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The `mode` argument", DeprecationWarning)
+        return pytensor.scan(step, return_list=True, return_updates=False, **kwargs)

@@ -15,6 +15,7 @@ import pytensor
 import pytensor.tensor as pt
 
 from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.running_sums import moment_sums
 from pymc_sgmcmc.target import Target
 
@@ -42,14 +43,14 @@ class KernelOutput:
 class _Trace:
     """Gives `update` its gradient and its noise, and records what it asked for."""
 
-    def __init__(self, estimate: Callable, rows, normals):
-        self._estimate, self._rows, self._normals = estimate, rows, normals
+    def __init__(self, estimate: Callable, rows, weights, normals):
+        self._estimate, self._rows, self._weights, self._normals = estimate, rows, weights, normals
         self.n_noise = 0
         self.estimates = []
 
     def grad(self, q):
         """The gradient at `q` on this step's rows."""
-        self.estimates.append(self._estimate(q, self._rows))
+        self.estimates.append(self._estimate(q, self._rows, self._weights))
         return self.estimates[-1][1]
 
     def noise(self):
@@ -99,7 +100,9 @@ class Kernel:
         rows = [pt.lmatrix(f"rows_{group.name}") for group in target.groups]
         normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, d))
 
-        estimate = target.estimator(lengths)
+        estimate = target.estimator()
+        # N / n, outside the scan; a scalar for each group, for the loop to carry along.
+        weights = [lengths[k] / row.shape[1].astype(self.dtype) for k, row in enumerate(rows)]
 
         def advance(trace, h, q, *state):
             new = update(q, *state, grad=trace.grad, h=h, noise=trace.noise, **data)
@@ -110,19 +113,19 @@ class Kernel:
             return [value.astype(self.dtype) for value in new]
 
         def inner_step(h, *args):
-            row, (z, *state) = args[: len(rows)], args[len(rows) :][: 2 + len(names)]
-            trace = _Trace(estimate, row, z)
+            row, args = args[: len(rows)], args[len(rows) :]
+            z, *state = args[: 2 + len(names)]
+            trace = _Trace(estimate, row, weights, z)
             new = advance(trace, h, *state)
             self.n_noise = trace.n_noise
             return [*new, trace.estimates[0][1]]
 
-        trajectories = pytensor.scan(
+        trajectories = scan(
             inner_step,
             sequences=[step_sizes, *rows, normals],
             outputs_info=[q, *carried, None],
-            non_sequences=[lengths, *data.values()],
-            return_list=True,
-            return_updates=False,
+            non_sequences=[*weights, *data.values()],
+            mode=backend.scan_mode,
         )
         *after, gradients = trajectories
         before = [
@@ -130,7 +133,7 @@ class Kernel:
             for start, values in zip([q, *carried], after, strict=True)
         ]
         # The last step again, for the value of U where its gradient was taken.
-        last = _Trace(estimate, [row[-1] for row in rows], normals[-1])
+        last = _Trace(estimate, [row[-1] for row in rows], weights, normals[-1])
         advance(last, step_sizes[-1], *(values[-1] for values in before))
         p_before, p_after = (_named("p", names, values[1:]) for values in (before, after))
         missing = pt.as_tensor(np.nan)

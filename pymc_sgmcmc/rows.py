@@ -15,6 +15,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.gather import take_rows
 
 __all__ = ["RowData", "RowGroup", "RowsDoNotSeparate", "find_groups", "prove_separation"]
 
@@ -37,7 +38,10 @@ class RowData:
         return self.source.get_value(borrow=True).shape
 
     def take(self, rows: TensorVariable) -> TensorVariable:
-        return self.source[rows] if self.axis == 0 else pt.take(self.source, rows, axis=self.axis)
+        """The slice at the given rows."""
+        if self.axis == 0:
+            return take_rows(self.source, rows)
+        return pt.take(self.source, rows, axis=self.axis)
 
 
 @dataclass(frozen=True, eq=False)

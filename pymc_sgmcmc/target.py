@@ -144,39 +144,35 @@ class Target:
             index -= size
         raise IndexError(index)
 
-    def estimator(self, lengths: TensorVariable) -> Callable:
-        """Return ``estimate(q, rows)``: graphs of U and its gradient, estimated from `rows`.
+    def estimator(self) -> Callable:
+        """Return ``estimate(q, rows, weights)``: graphs of U and its gradient at `q` (d,).
 
-        `lengths` (groups,): the numbers of rows N_k; q (d,); rows: one index vector a group.
+        `rows`: one index vector for each group; `weights`: N_k / n_k for each group.
         """
-        q = pt.vector("q", dtype=pytensor.config.floatX, shape=(self.size,))
-        rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
-        weights = [lengths[k] / row.shape[0] for k, row in enumerate(rows)]
-        value = self._weighted(q, rows, 1.0, weights)
-        graphs = [value, pt.grad(value, q)]
+        return self._estimator(1.0)
 
-        def estimate(at, on):
-            inputs = dict(zip([q, *rows], [at, *on], strict=True))
-            return clone_replace(graphs, inputs, rebuild_strict=False)
+    def _estimator(self, exact_weight) -> Callable:
+        rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
+        weights = [
+            pt.scalar(f"weight_{group.name}", dtype=pytensor.config.floatX) for group in self.groups
+        ]
+        log_density = exact_weight * self._exact
+        for group, row, weight in zip(self.groups, rows, weights, strict=True):
+            terms = clone_replace(list(group.terms), group.slices(row), rebuild_strict=False)
+            log_density += weight * pt.add(*map(pt.sum, terms), 0.0)
+        value = -log_density.astype(pytensor.config.floatX)
+        gradients = pt.grad(value, self.vars, disconnected_inputs="ignore")
+        gradient = pt.concatenate([g.ravel() for g in gradients])
+
+        def estimate(q, on_rows, with_weights):
+            inputs = [*self.vars, *rows, *weights]
+            given = [*self._split(q), *on_rows, *with_weights]
+            replacements = dict(zip(inputs, given, strict=True))
+            return clone_replace([value, gradient], replacements, rebuild_strict=False)
 
         return estimate
 
-    def _weighted(self, q, rows, exact_weight, weights) -> TensorVariable:
-        replacements = dict(zip(self.vars, self._split(q), strict=True))
-        for group, row in zip(self.groups, rows, strict=True):
-            replacements |= group.slices(row)
-        row_terms = [term for group in self.groups for term in group.terms]
-        exact, *row_terms = clone_replace(
-            [self._exact, *row_terms], replacements, rebuild_strict=False
-        )
-        log_density = exact_weight * exact
-        row_terms = iter(row_terms)
-        for group, weight in zip(self.groups, weights, strict=True):
-            for _ in group.terms:
-                log_density += weight * pt.sum(next(row_terms))
-        return -log_density.astype(q.dtype)
-
-    def _split(self, q) -> list[TensorVariable]:
+    def _split(self, q: TensorVariable) -> list[TensorVariable]:
         parts, start = [], 0
         for var, shape in zip(self.vars, self.shapes, strict=True):
             stop = start + int(np.prod(shape))
@@ -186,13 +182,13 @@ class Target:
 
     @cached_property
     def _value_and_gradient(self) -> CompiledGraph:
-        q = pt.vector("q", shape=(self.size,))
-        exact_weight = pt.scalar("exact_weight")
-        weights = pt.vector("weights")
+        q = pt.vector("q", dtype=pytensor.config.floatX, shape=(self.size,))
+        exact_weight = pt.scalar("exact_weight", dtype=pytensor.config.floatX)
+        weights = pt.vector("weights", dtype=pytensor.config.floatX)
         rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
-        value = self._weighted(q, rows, exact_weight, [weights[k] for k in range(len(rows))])
+        outputs = self._estimator(exact_weight)(q, rows, [weights[k] for k in range(len(rows))])
         inputs = [q, exact_weight, *([weights] if rows else []), *rows]
-        return CompiledGraph(inputs, [value, pt.grad(value, q)], self.backend or Backend())
+        return CompiledGraph(inputs, outputs, self.backend or Backend())
 
     def value_and_gradient(
         self, q: np.ndarray, rows: Sequence[np.ndarray] | None = None
