@@ -2,11 +2,12 @@
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import pytensor
+from numba.core.errors import NumbaPerformanceWarning
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 
@@ -76,6 +77,11 @@ class Backend:
 
     def __init__(self, name: str = "c", compile_kwargs: dict[str, Any] | None = None):
         one_of("backend", name, BACKENDS)
+        if not isinstance(compile_kwargs, Mapping | None):
+            raise TypeError(
+                f"compile_kwargs={compile_kwargs!r} is not a mapping: pass keyword arguments of "
+                "pytensor.function, such as {'mode': 'FAST_COMPILE'}."
+            )
         self.compile_kwargs = {"mode": BACKENDS[name], **(compile_kwargs or {})}
         if self.compile_kwargs["mode"] == "CVM" and not pytensor.config.cxx:
             warnings.warn(_NO_COMPILER, UserWarning, stacklevel=2)
@@ -103,9 +109,18 @@ class CompiledGraph:
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable], backend: Backend):
         self.inputs, self.outputs, self.backend = list(inputs), list(outputs), backend
         self._function = backend.function(self.inputs, self.outputs)
+        self._call = self._first_call
 
     def __call__(self, *args):
-        return self._function(*args)
+        return self._call(*args)
+
+    def _first_call(self, *args):
+        """Call without Numba's advice on code that is not ours: it compiles at the first call."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=NumbaPerformanceWarning)
+            outputs = self._function(*args)
+        self._call = self._function
+        return outputs
 
     def __getstate__(self):
         return {"inputs": self.inputs, "outputs": self.outputs, "backend": self.backend}

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import pytensor
 from pymc import modelcontext
-from pymc.blocking import DictToArrayBijection, PointType, RaveledVars
-from pymc.exceptions import SamplingError
-from pymc.stats.convergence import SamplerWarning, WarningType
+from pymc.blocking import PointType, RaveledVars
+from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_value_vars_from_user_vars
@@ -19,9 +17,10 @@ from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batches import SOURCES
 from pymc_sgmcmc.checks import natural, one_of, positive
 from pymc_sgmcmc.compat import ChainStep
+from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up
 from pymc_sgmcmc.inspection import warn_about_leftovers, warn_about_rows
 from pymc_sgmcmc.integrators import kinetic_temperature
-from pymc_sgmcmc.kernel import Kernel, KernelOutput
+from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.running_sums import MOMENTS, SUMS_DTYPE, RunningSums
 from pymc_sgmcmc.schedules import as_schedule
@@ -29,12 +28,6 @@ from pymc_sgmcmc.starts import Starts
 from pymc_sgmcmc.target import Target
 
 __all__ = ["SGMCMC"]
-
-MAX_FAILURES = 10
-"""Diverging draws in a row after which a chain gives up."""
-
-MAX_STARTS = 100
-"""Jittered points that are tried for a finite potential."""
 
 
 @dataclass_state
@@ -221,12 +214,13 @@ class SGMCMC(ChainStep):
 
     def stop_tuning(self) -> None:
         super().stop_tuning()
+        self.divergences = 0
         self.running_sums = RunningSums.zeros(self.target.size)
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
         q = np.asarray(q0.data, dtype=self._kernel.dtype)
         if not self.started:
-            q = self._start(q)
+            q = self._starts.find(q, self.rng, self._probe, jitter=self.jitter)
             self.carried = self._fresh_state()
             self.started = True
         steps = self.steps_per_draw
@@ -267,19 +261,6 @@ class SGMCMC(ChainStep):
             {name: stats[name] for name in self.stats_dtypes_shapes}
         ]
 
-    def _start(self, q: np.ndarray) -> np.ndarray:
-        """A point with a finite potential: `q`, jittered where it is the model's default."""
-        for _ in range(MAX_STARTS):
-            start = self._starts.jitter(q, self.rng) if self.jitter else q
-            if self._probe(start, self.rng):
-                return start
-            if start is q:
-                break
-        raise SamplingError(
-            f"{self.name}: the potential or its gradient is not finite at the start of the chain. "
-            "Choose initvals= inside the support, or jitter=False."
-        )
-
     def _probe(self, q: np.ndarray, rng: np.random.Generator) -> bool:
         """Whether U and its gradient are finite at `q`, on random rows: a step of size zero."""
         rows = [
@@ -307,25 +288,12 @@ class SGMCMC(ChainStep):
         return [rows for rows, _ in drawn]
 
     def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
-        """Roll back to the last finite q; give up after `MAX_FAILURES` in a row."""
+        """Roll back to the last finite q with fresh momentum, or give up."""
         self.carried = self._fresh_state()
         self.running_sums = RunningSums.zeros(self.target.size)
         self.divergences += 1
         self.failures += 1
-        where = f"draw {self.draw}: the state became non-finite at step_size {step_size:.3g}"
+        where = f"{self.name}, draw {self.draw}"
         if self.failures >= MAX_FAILURES:
-            _, gradient = self.target.value_and_gradient(q)
-            steepest = self.target.coordinate(int(np.argmax(np.abs(np.nan_to_num(gradient, nan=np.inf)))))
-            raise SamplingError(
-                f"{self.name}, {where}, {self.failures} draws in a row. The gradient is largest in "
-                f"{steepest}. Choose a smaller step_size, more friction or diffusion, a larger "
-                "batch_size, or start closer to the posterior with initvals=."
-            )
-        first = self.divergences == 1 and not self.tune
-        return SamplerWarning(
-            WarningType.TUNING_DIVERGENCE if self.tune else WarningType.DIVERGENCE,
-            f"{self.name}, {where}; the draw repeats the one before, and later ones are only "
-            "flagged `diverging`. Choose a smaller step_size, more friction or a larger batch_size.",
-            "warn" if first else "debug",
-            step=self.draw,
-        )
+            raise gave_up(where, step_size, self.target, q)
+        return divergence(where, step_size, self.draw, self.tune, first=self.divergences == 1)

@@ -1,4 +1,4 @@
-"""Checks of the arguments that a user gives: each error names the argument, its value, and the remedy."""
+"""Checks of what a user gives: each error names the argument, its value, and the remedy."""
 
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -28,20 +28,21 @@ def natural(name: str, value: Any) -> int:
 def one_of(name: str, value: Any, choices: Iterable[str | None]) -> Any:
     """Return `value` if it is one of `choices`, else raise."""
     choices = list(choices)
-    if not any(value is choice or value == choice for choice in choices if np.isscalar(value) or value is None):
+    if not (value is None or isinstance(value, str)) or value not in choices:
         raise ValueError(f"{name}={value!r} is unknown: choose from {choices}.")
     return value
 
 
 def per_coordinate(name: str, value: Any, size: int, *, zero: bool = False) -> np.ndarray:
     """Return `value` as an array of shape () or (size,), finite and positive (`zero`: or zero)."""
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}={value!r} is not a number or an array of numbers.") from None
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name}={value!r} is not a number or an array of numbers.")
+    array = array.astype(float)
     if array.shape not in ((), (size,)):
         raise ValueError(
-            f"{name} has shape {array.shape}: pass one number, or one per coordinate, shape ({size},)."
+            f"{name} has shape {array.shape}: pass one number, or one for each of the "
+            f"{size} coordinates, shape ({size},)."
         )
     if not np.all(np.isfinite(array)) or np.any(array < 0) or (not zero and np.any(array == 0)):
         kind = "non-negative" if zero else "positive"

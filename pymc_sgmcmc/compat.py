@@ -34,5 +34,5 @@ def scan(step, **kwargs):
     unless it is given a mode; and it deprecates giving one.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The `mode` argument", DeprecationWarning)
+        warnings.filterwarnings("ignore", "The `mode` argument", FutureWarning)
         return pytensor.scan(step, return_list=True, return_updates=False, **kwargs)

@@ -1,4 +1,4 @@
-"""What a model must be before anything is compiled: each refusal names the variable and the cure."""
+"""What a model must be before anything is compiled: refusals name the variable and the cure."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from pymc import Model
 from pymc.data import MinibatchOp
-from pymc.distributions.distribution import PartialObservedRV
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
@@ -16,37 +15,37 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.checks import natural
-from pymc_sgmcmc.rows import row_dim, value_of
+from pymc_sgmcmc.row_axes import row_dim, value_of
 
 
 def check_model(model: Model, vars: Sequence[TensorVariable]) -> None:
     """Raise unless `vars` are continuous and the model is one that a target can be made of."""
+    if not vars:
+        raise ValueError(
+            "There is nothing to sample: the model has no free continuous variable, or vars is "
+            "empty."
+        )
     discrete = [var.name for var in vars if var.dtype not in ("float64", "float32", "float16")]
     if discrete:
         raise ValueError(
-            f"vars holds the discrete variables {discrete}: a gradient sampler needs continuous ones. "
-            "Give them to another step method, as in "
+            f"vars holds the discrete variables {discrete}: a gradient sampler needs continuous "
+            "ones. Give them to another step method, as in "
             "pm.sample(step=[SGNHT([beta], ...), pm.Metropolis([z])])."
         )
     for node in {v.owner for v in ancestors([*model.basic_RVs, *model.potentials]) if v.owner}:
         if isinstance(node.op, MinibatchOp | MinibatchRandomVariable):
             raise ValueError(
-                "The model uses pm.Minibatch or total_size, which scale its likelihood: write it for "
-                "the full data (no total_size) and pass batch_size= to the step method."
+                "The model uses pm.Minibatch or total_size, which scale its likelihood: write it "
+                "for the full data (no total_size) and pass batch_size= to the step method."
             )
-        if isinstance(node.op, PartialObservedRV):
+    # PyMC splits a variable that is observed in part into two.
+    for name in (rv.name.removesuffix("_observed") for rv in model.observed_RVs):
+        if f"{name}_observed" in model.named_vars and f"{name}_unobserved" in model.named_vars:
             raise ValueError(
-                f"The observed data of {_observed_name(model, node)!r} hold NaN or masked values, which "
-                "PyMC turns into latent variables to be imputed, one per missing value. Drop the rows "
-                "with missing values, or model them yourself."
+                f"The observed data of {name!r} hold NaN or masked values, which PyMC turns into "
+                "latent variables to be imputed, one per missing value. Drop the rows with missing "
+                "values, or model them yourself."
             )
-
-
-def _observed_name(model: Model, node) -> str:
-    names = {v.name for v in node.outputs} | {
-        rv.name for rv in model.observed_RVs if node in {v.owner for v in ancestors([rv])}
-    }
-    return ", ".join(sorted(name.removesuffix("_observed") for name in names if name))
 
 
 def refuse_missing(terms: Mapping[Variable, TensorVariable]) -> None:
@@ -59,8 +58,8 @@ def refuse_missing(terms: Mapping[Variable, TensorVariable]) -> None:
             if value.dtype.kind == "f" and np.isnan(value).any():
                 raise ValueError(
                     f"The data {leaf.name or leaf.type} of {rv.name!r} hold "
-                    f"{int(np.isnan(value).sum())} NaN: the posterior is not defined. Drop those rows. "
-                    "(An array with NaN given as observed= would become latent variables, imputed.)"
+                    f"{int(np.isnan(value).sum())} NaN: the posterior is not defined. Drop those "
+                    "rows. (NaN given as observed= would become latent variables, imputed.)"
                 )
 
 
@@ -74,8 +73,8 @@ def check_initial_point(
         if not np.isfinite(result).all():
             raise ValueError(
                 f"The log-density of {rv.name!r} is not finite at the initial point "
-                f"({_shorten(point)}). Choose initial_point= or initval= inside the support, and look "
-                "at the data with model.debug()."
+                f"({_shorten(point)}). Choose initial_point= or initval= inside the support, and "
+                "look at the data with model.debug()."
             )
 
 
@@ -87,7 +86,7 @@ def _shorten(point: Mapping[str, np.ndarray]) -> str:
 
 
 def resolve_batch_sizes(batch_size: Any, model: Model) -> dict[str, int]:
-    """The batch size of each observed variable that is to be minibatched, by its name."""
+    """Return the batch size of each observed variable to be minibatched, by its name."""
     if batch_size is None:
         return {}
     if not isinstance(batch_size, Mapping):
@@ -95,23 +94,33 @@ def resolve_batch_sizes(batch_size: Any, model: Model) -> dict[str, int]:
         with_rows = [rv.name for rv in model.observed_RVs if rv.type.ndim]
         if not with_rows:
             raise ValueError(
-                f"batch_size={size} cannot be honoured: the model has no observed variable with rows. "
-                "Leave batch_size out (pm.Potential terms are always exact)."
+                f"batch_size={size} cannot be honoured: the model has no observed variable with "
+                "rows. Leave batch_size out (pm.Potential terms are always exact)."
             )
         return dict.fromkeys(with_rows, size)
+    dims = {rv.name: row_dim(model, rv) for rv in model.observed_RVs if rv.type.ndim}
+    known = [*dims, *sorted({dim for dim in dims.values() if dim} - set(dims))]
     sizes = {}
     for key, size in batch_size.items():
-        members = [
-            rv.name for rv in model.observed_RVs if rv.type.ndim and key in (rv.name, row_dim(model, rv))
-        ]
-        if not members:
+        if key not in known:
             raise ValueError(
-                f"batch_size names {key!r}, which is neither an observed variable with rows nor the "
-                f"dimension of one: choose from {[rv.name for rv in model.observed_RVs]}."
+                f"batch_size={dict(batch_size)!r} names {key!r}, which is neither an observed "
+                f"variable with rows nor the dimension of one: choose from {known}."
             )
-        if size is not None:
-            sizes |= dict.fromkeys(members, natural(f"batch_size[{key!r}]", size))
-    return sizes
+        sizes[key] = None if size is None else natural(f"batch_size[{key!r}]", size)
+    of_each = {name: sizes.get(name, sizes.get(dim)) for name, dim in dims.items()}
+    return {name: size for name, size in of_each.items() if size is not None}
+
+
+def common_size(observed: Sequence[str], sizes: Mapping[str, int]) -> int:
+    """Return the batch size of variables that share their rows; raise if there are several."""
+    own = {name: sizes[name] for name in observed}
+    if len(set(own.values())) != 1:
+        raise ValueError(
+            f"batch_size={own!r}: these variables share their rows, so give them one batch size "
+            "(or None: exact)."
+        )
+    return own[observed[0]]
 
 
 def warn_about_rows(model: Model, draws: int = 1000) -> None:
@@ -122,18 +131,25 @@ def warn_about_rows(model: Model, draws: int = 1000) -> None:
     row_dims = {row_dim(model, rv) for rv in observed} - {None}
     for vector in vectors:
         dims = model.named_vars_to_dims.get(vector.name, ())
-        static = vector.type.shape[0]
-        by_dims = row_dims.intersection(dims)
-        if by_dims or static in lengths and static > 1:
-            n_rows = model.dim_lengths[by_dims.pop()].eval() if by_dims else static
+        n_rows = _leading_length(model, vector)
+        if row_dims.intersection(dims) or (n_rows in lengths and n_rows > 1):
             warnings.warn(
                 f"The Deterministic {vector.name!r} has one value for each of {n_rows} rows; PyMC "
                 "evaluates it on the full data and stores it at every draw "
-                f"({8e-6 * n_rows * draws:.3g} MB for {draws} draws of one chain). Leave it out with "
-                "pm.sample(var_names=[...]), or compute it afterwards.",
+                f"({8e-6 * n_rows * draws:.3g} MB for {draws} draws of one chain). Leave it out "
+                "with pm.sample(var_names=[...]), or compute it afterwards.",
                 UserWarning,
                 stacklevel=4,
             )
+
+
+def _leading_length(model: Model, vector: TensorVariable) -> int:
+    if vector.type.shape[0] is not None:
+        return vector.type.shape[0]
+    (length,) = model.replace_rvs_by_values([vector.shape[0]])
+    point = model.initial_point()
+    values = [v for v in graph_inputs([length]) if v.name in point]
+    return int(interpreted(values, [length])(*(point[v.name] for v in values))[0])
 
 
 def warn_about_leftovers(model: Model, vars: Sequence[TensorVariable]) -> None:
@@ -141,8 +157,8 @@ def warn_about_leftovers(model: Model, vars: Sequence[TensorVariable]) -> None:
     leftovers = [var.name for var in model.continuous_value_vars if var not in vars]
     if leftovers:
         warnings.warn(
-            f"This step method does not sample {leftovers}. Unless you pass another step method for "
-            "them, pm.sample gives them to NUTS, which evaluates all rows at every step.",
+            f"This step method does not sample {leftovers}. Unless you pass another step method "
+            "for them, pm.sample gives them to NUTS, which evaluates all rows at every step.",
             UserWarning,
             stacklevel=4,
         )

@@ -18,7 +18,7 @@ def ornstein_uhlenbeck(p, friction, diffusion, h, z):
     x = 2.0 * h * friction
     small = pt.abs(x) < 1e-4
     safe = pt.switch(small, 1.0, x)
-    growth = pt.switch(small, 1.0 - 0.5 * x, -pt.expm1(-safe) / safe)
+    growth = pt.switch(small, 1.0 - 0.5 * x * (1.0 - x / 3.0), -pt.expm1(-safe) / safe)
     return pt.exp(-0.5 * x) * p + pt.sqrt(2.0 * h * growth * diffusion) * z
 
 
@@ -32,10 +32,11 @@ def thermostat(xi, p, temperature, mass, h):
 
 
 def kinetic_temperature(integrator, p_before, p_after, g, h):
-    """Mean of p.p / d over the inner steps; its expectation is the temperature.
+    """Mean of p.p / d over the inner steps.
 
-    BAOAB has E[p.p / d] = T before and after its O, and reads both; the other schemes read p at
-    the end of the step. `p_before`, `p_after`, `g`: (steps, d); `h`: (steps,).
+    Its expectation is the temperature for a thermostat, and for BAOAB on a Gaussian target without
+    gradient noise, before and after its O; the other schemes read p at the end of the step.
+    `p_before`, `p_after`, `g`: (steps, d); `h`: (steps,).
     """
     energy = pt.mean(p_after**2)
     if integrator == "BAOAB":

@@ -21,6 +21,7 @@ from pymc_sgmcmc.target import Target
 
 __all__ = ["Kernel", "KernelOutput"]
 
+
 @dataclass(frozen=True)
 class KernelOutput:
     """What one call of the kernel returns."""
@@ -144,7 +145,15 @@ class Kernel:
             -last.estimates[0][0],
             kinetic(p_before, p_after, gradients, step_sizes) if "p" in names else missing,
         ]
-        inputs = [q, *carried, step_sizes, *([lengths] if rows else []), *rows, normals, *data.values()]
+        inputs = [
+            q,
+            *carried,
+            step_sizes,
+            *([lengths] if rows else []),
+            *rows,
+            normals,
+            *data.values(),
+        ]
         self._function = CompiledGraph(inputs, outputs, backend)
         self._n_state, self._minibatched = len(names), bool(rows)
 
@@ -172,4 +181,3 @@ def _symbol(name: str, value: np.ndarray, dtype: str):
 
 def _named(name, names, values):
     return values[names.index(name)] if name in names else None
-

@@ -1,27 +1,24 @@
-"""Which data carry the rows of an observed variable, and the proof that its rows separate."""
+"""Observed variables as functions of their rows: the data that are sliced, and the sliced terms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc import Model
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import graph_inputs
-from pytensor.tensor.type import TensorType
+from pytensor.graph.traversal import graph_inputs, toposort
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.gather import take_rows
+from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_axis, row_dim
+from pymc_sgmcmc.separation import refusal
 
-__all__ = ["RowData", "RowGroup", "RowsDoNotSeparate", "find_groups", "prove_separation"]
-
-
-class RowsDoNotSeparate(ValueError):
-    """The log-likelihood is not a sum over the rows of the data that were sliced."""
+__all__ = ["RowData", "RowGroup", "find_groups"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +65,7 @@ class RowGroup:
         lengths = {data.name: data.shape[data.axis] for data in self.data}
         if len(set(lengths.values())) != 1:
             raise ValueError(
-                f"The data of {', '.join(self.observed)} differ in their number of rows: {lengths}. "
+                f"The data of {', '.join(self.observed)} differ in number of rows: {lengths}. "
                 "Give all of them the same number of rows with pm.set_data."
             )
         return next(iter(lengths.values()))
@@ -96,163 +93,78 @@ def find_groups(
     axes : mapping of str to int or None
         The row axis of tensors by name, in place of what is found; None: not sliced.
     """
+    axes = check_axes(axes)
     unknown = set(axes)
     members: dict[object, list[TensorVariable]] = {}
     for rv in terms:
-        members.setdefault(row_dim(model, rv) or _length(model, rv), []).append(rv)
+        members.setdefault(row_dim(model, rv) or number_of_rows(model, rv), []).append(rv)
     groups = []
     for key, rvs in members.items():
         found: dict[Variable, RowData] = {}
         sliced = []
-        n_rows = _length(model, rvs[0])
+        n_rows = number_of_rows(model, rvs[0])
         for rv in rvs:
             for leaf in graph_inputs([terms[rv]]):
                 if not isinstance(leaf, SharedVariable | Constant) or leaf in found:
                     continue
                 name = names.get(leaf) or leaf.name
                 unknown.discard(name)
-                axis = _row_axis(model, leaf, name, key, n_rows, axes)
+                axis = row_axis(model, leaf, name, key, n_rows, axes)
                 if axis is not None:
                     found[leaf] = _row_data(leaf, name or f"constant {leaf.type}", axis)
-            sliced.append(_slice(model, rv, terms[rv], found))
+            sliced.append(_slice(model, rv, terms[rv], found, key, n_rows) if found else terms[rv])
         name = key if isinstance(key, str) else rvs[0].name
+        if not found:
+            raise ValueError(
+                f"rows={axes!r} leaves no data of {', '.join(rv.name for rv in rvs)} to slice: "
+                f"pass batch_size={{{name!r}: None, ...}} for its exact likelihood."
+            )
         groups.append(
             RowGroup(name, tuple(rv.name for rv in rvs), tuple(found.values()), tuple(sliced))
         )
     if unknown:
         known = sorted({data.name for group in groups for data in group.data})
         raise ValueError(
-            f"rows={dict(axes)!r} names {sorted(unknown)}, which no observed variable depends on. "
+            f"rows={axes!r} names {sorted(unknown)}, which no minibatched variable depends on. "
             f"Data that are sliced by row: {known}."
         )
     return groups
 
 
-def value_of(leaf: SharedVariable | Constant) -> np.ndarray:
-    """The array behind a shared variable or a constant, not copied."""
-    return leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
-
-
-def row_dim(model: Model, rv: TensorVariable) -> str | None:
-    value = model.rvs_to_values[rv]
-    for name in (rv.name, *(leaf.name for leaf in graph_inputs([value]))):
-        dims = model.named_vars_to_dims.get(name)
-        if dims:
-            return dims[0]
-    return None
-
-
-def _length(model: Model, rv: TensorVariable) -> int:
-    value = model.rvs_to_values[rv]
-    return int(interpreted([], [value.shape[0]])()[0])
-
-
-def _row_axis(model, leaf, name, key, n_rows, axes) -> int | None:
-    if not isinstance(leaf.type, TensorType) or leaf.type.ndim == 0:
-        return None
-    shape = value_of(leaf).shape
-    if name in axes:
-        axis = axes[name]
-        if axis is not None and not (0 <= axis < len(shape) and shape[axis] == n_rows):
-            raise ValueError(
-                f"rows={{{name!r}: {axis!r}}} does not fit: {name} has shape {shape}, and the "
-                f"observed variable has {n_rows} rows."
-            )
-        return axis
-    dims = model.named_vars_to_dims.get(name, ())
-    if key in dims:
-        return list(dims).index(key)
-    labelled_otherwise = isinstance(key, str) and dims and all(dims)
-    return 0 if shape[0] == n_rows and not labelled_otherwise else None
-
-
 def _row_data(leaf: SharedVariable | Constant, name: str, axis: int) -> RowData:
     """Constants become shared variables: Numba would compile them in, and PyTensor hash them."""
+    # Axes of length 1 keep their static shape: they broadcast.
+    shape = tuple(None if i == axis else size for i, size in enumerate(leaf.type.shape))
     if not isinstance(leaf, SharedVariable):
         value = leaf.data
         if value.dtype.kind == "f":
             value = value.astype(pytensor.config.floatX, copy=False)
-        leaf = pytensor.shared(value, name=name, borrow=True, shape=(None,) * value.ndim)
-    shape = tuple(None if i == axis else size for i, size in enumerate(leaf.type.shape))
-    return RowData(name, leaf, axis, pt.tensor(f"{name}_rows", dtype=leaf.type.dtype, shape=shape))
+        leaf = pytensor.shared(value, name=name, borrow=True, shape=shape)
+    return RowData(name, leaf, axis, leaf.type.clone(shape=shape)(f"{name}_rows"))
 
 
-def _slice(model, rv, term, found: Mapping[Variable, RowData]) -> TensorVariable:
-    try:
-        return clone_replace(
-            [term], {leaf: data.slice for leaf, data in found.items()}, rebuild_strict=False
-        )[0]
-    except (TypeError, ValueError, NotImplementedError) as error:
-        raise RowsDoNotSeparate(_refusal(model, rv.name, found.values(), str(error))) from error
+def _slice(model, rv, term, found: Mapping[Variable, RowData], key, n_rows) -> TensorVariable:
+    """Return the term as a function of the slices, with as many rows as they have.
 
-
-def prove_separation(
-    model: Model,
-    group: RowGroup,
-    terms: Mapping[TensorVariable, TensorVariable],
-    point: Mapping[str, np.ndarray],
-) -> None:
-    """Raise unless the log-likelihoods of random rows equal those entries of the full ones.
-
-    Random subsets of two sizes are compared, at a random point near `point` (value variables by
-    name). Nothing is compiled.
+    PyMC allocates terms to the size of their variable: a number, or the length of a dimension.
     """
-    rng = np.random.default_rng(0)
-    n_rows = group.length()
-    rows = pt.lvector("rows")
-    sliced = clone_replace(list(group.terms), group.slices(rows), rebuild_strict=False)
-    for rv, name, part in zip(terms, group.observed, sliced, strict=True):
-        full = terms[rv]
-        values = [leaf for leaf in graph_inputs([full]) if leaf.name in point]
-        near = [_jittered(point[leaf.name], rng) for leaf in values]
-        whole = interpreted(values, [full])(*near)[0]
-        if whole.shape[:1] != (n_rows,):
-            raise RowsDoNotSeparate(
-                _refusal(model, name, group.data, f"it has shape {whole.shape}, one value for all rows")
-            )
-        on_rows = interpreted([*values, rows], [part])
-        for size in {max(1, min(n_rows // 2, 17)), max(1, min(n_rows - 1, 1000))}:
-            chosen = rng.choice(n_rows, size=size, replace=False)
-            expected = whole[chosen]
-            try:
-                actual = on_rows(*near, chosen)[0]
-            except Exception as error:
-                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-                raise RowsDoNotSeparate(_refusal(model, name, group.data, reason)) from error
-            tolerance = 1e-6 if whole.dtype == np.float64 else 1e-3
-            if actual.shape != expected.shape or not np.allclose(
-                actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True
-            ):
-                reason = f"on {len(chosen)} random rows it differs from those entries of the full one"
-                raise RowsDoNotSeparate(_refusal(model, name, group.data, reason))
-
-
-def _jittered(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    if value.dtype.kind != "f":
-        return value
-    return (value + 0.1 * rng.standard_normal(value.shape)).astype(value.dtype)
-
-
-def _refusal(model: Model, name: str, data: Sequence[RowData], reason: str) -> str:
-    (rv,) = (rv for rv in model.observed_RVs if rv.name == name)
-    n_rows = _length(model, rv)
-    latents = []
-    for free in model.free_RVs:
-        value = model.rvs_to_values[free]
-        dims = model.named_vars_to_dims.get(free.name, ())
-        if value.type.ndim and (row_dim(model, rv) in dims or value.type.shape[0] == n_rows):
-            latents.append(free.name)
-    message = (
-        f"The rows of {name!r} do not separate: its log-likelihood cannot be computed on a part of "
-        f"its {n_rows} rows ({reason}). Sliced by row: {', '.join(sorted(d.name for d in data))}. "
-    )
-    if latents:
-        message += (
-            f"The latent variable {', '.join(map(repr, latents))} has one value per row; minibatches "
-            "need a posterior whose size does not grow with the data: marginalise it. "
-        )
-    return message + (
-        "If the wrong data were sliced, say rows={'name': axis} or rows={'name': None} for named "
-        "pm.Data; a model whose rows depend on each other (a Gaussian process, a time series) needs "
-        "batch_size=None, the exact gradient."
-    )
+    clones: dict[Variable, Variable] = {leaf: data.slice for leaf, data in found.items()}
+    any_data = next(iter(found.values()))
+    length = any_data.slice.shape[any_data.axis]
+    if isinstance(key, str) and isinstance(model.dim_lengths[key], SharedVariable):
+        clones[model.dim_lengths[key]] = length
+    try:
+        for node in toposort([term]):
+            inputs = [clones.get(variable, variable) for variable in node.inputs]
+            shape = getattr(node.outputs[0].type, "shape", ())
+            if isinstance(node.op, Alloc | SpecifyShape) and n_rows in shape:
+                inputs[1 + shape.index(n_rows)] = length
+            if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+                if isinstance(node.op, OpFromGraph):  # Its inner graph has static shapes too.
+                    outputs = node.op(*inputs, return_list=True)
+                else:
+                    outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
+                clones |= zip(node.outputs, outputs, strict=True)
+        return clones.get(term, term)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise refusal(model, rv.name, found.values(), str(error)) from error

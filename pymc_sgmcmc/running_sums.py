@@ -94,5 +94,7 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
             latest[:, chain, turn] = values
     steps, dims = latest[0], ("chain", "coordinate")
     with np.errstate(invalid="ignore"):
-        means = {name: (dims, total / steps) for name, total in zip(MOMENTS, latest[1:], strict=True)}
+        means = {
+            name: (dims, total / steps) for name, total in zip(MOMENTS, latest[1:], strict=True)
+        }
     return xr.Dataset({"steps": (dims, steps), **means})

@@ -119,4 +119,6 @@ class CyclicalCosine(Schedule):
 
 def as_schedule(step_size: Any) -> Schedule:
     """Return `step_size` if it is a `Schedule`, or the constant schedule of a number."""
-    return step_size if isinstance(step_size, Schedule) else Constant(positive("step_size", step_size))
+    return (
+        step_size if isinstance(step_size, Schedule) else Constant(positive("step_size", step_size))
+    )

@@ -1,12 +1,16 @@
 """Where chains start: PyMC starts all chains of a given step method at one point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from pymc import Model
+from pymc.exceptions import SamplingError
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Starts"]
+
+MAX_STARTS = 100
+"""Jittered points that are tried for a finite potential."""
 
 
 class Starts:
@@ -32,6 +36,26 @@ class Starts:
         self._chosen = [
             model.rvs_to_initial_values.get(model.values_to_rvs[var]) is not None for var in vars
         ]
+
+    def find(
+        self,
+        q: np.ndarray,
+        rng: np.random.Generator,
+        is_finite: Callable[[np.ndarray, np.random.Generator], bool],
+        *,
+        jitter: bool,
+    ) -> np.ndarray:
+        """A point at which ``is_finite(point, rng)`` holds: `q`, jittered if that is asked for."""
+        for _ in range(MAX_STARTS):
+            start = self.jitter(q, rng) if jitter else q
+            if is_finite(start, rng):
+                return start
+            if start is q:
+                break
+        raise SamplingError(
+            "The potential or its gradient is not finite at the start of the chain. Choose "
+            "initvals= inside the support, or jitter=False."
+        )
 
     def jitter(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """`q` (d,) plus U(-1, 1) on variables that are at their default; `q` itself if none is."""

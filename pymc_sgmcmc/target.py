@@ -10,7 +10,6 @@ import pytensor
 import pytensor.tensor as pt
 from pymc import Model
 from pymc.pytensorf import make_shared_replacements
-from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
@@ -18,10 +17,12 @@ from pymc_sgmcmc.backends import Backend, CompiledGraph
 from pymc_sgmcmc.inspection import (
     check_initial_point,
     check_model,
+    common_size,
     refuse_missing,
     resolve_batch_sizes,
 )
-from pymc_sgmcmc.rows import RowGroup, find_groups, prove_separation
+from pymc_sgmcmc.rows import find_groups
+from pymc_sgmcmc.separation import prove_separation
 
 __all__ = ["Target"]
 
@@ -84,6 +85,12 @@ class Target:
     ):
         check_model(model, vars)
         point = dict(model.initial_point() if initial_point is None else initial_point)
+        missing = [var.name for var in model.value_vars if var.name not in point]
+        if missing:
+            raise ValueError(
+                f"initial_point={point!r} lacks {missing}: give the value of each value variable, "
+                "as model.initial_point() does."
+            )
         self.vars = list(vars)
         self.shapes = [np.shape(point[var.name]) for var in self.vars]
         self.size = sum(int(np.prod(shape)) for shape in self.shapes)
@@ -100,11 +107,11 @@ class Target:
         sliced = {rv: terms[rv] for rv in model.observed_RVs if rv.name in sizes}
         names = {shared: var.name for var, shared in self.shared.items()}
         self.groups = find_groups(model, sliced, names, rows or {}) if sliced else []
-        self.batch_sizes = [sizes[group.observed[0]] for group in self.groups]
+        self.batch_sizes = [common_size(group.observed, sizes) for group in self.groups]
+        self.check_lengths()
         for group in self.groups:
             own = {rv: term for rv, term in sliced.items() if rv.name in group.observed}
-            prove_separation(model, group, own, point)
-        self.check_lengths()
+            prove_separation(model, group, own, point, self.shared)
         self._exact = pt.add(
             pt.zeros((), dtype=pytensor.config.floatX),
             *(pt.sum(term) for rv, term in terms.items() if rv not in sliced),
@@ -123,7 +130,7 @@ class Target:
             _log.info(f"Minibatched: {'; '.join(parts)}. Exact: {', '.join(exact)}.")
 
     def check_lengths(self) -> np.ndarray:
-        """Return the number of rows of each group now, shape (groups,); raise if a batch exceeds it."""
+        """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
         lengths = [group.length() for group in self.groups]
         for group, size, length in zip(self.groups, self.batch_sizes, lengths, strict=True):
             if size > length:

@@ -26,16 +26,17 @@ class SGNHT(SGMCMC):
 
     "symmetric" is the splitting of Chen, Ding and Carin (2015). "BAOAB", the default, is BADODAB
     (Leimkuhler and Shang, 2016): kick at the q that the step before returned, half a drift, half
-    the thermostat, dp = -xi p dt + sqrt(2 A T) dW solved exactly, half the thermostat, half a drift.
+    the thermostat, dp = -xi p dt + sqrt(2 A T) dW solved exactly, half the thermostat, half a
+    drift.
 
     Leaves invariant: exp(-(U(q) + p.p / 2 + d Q (xi - A)^2 / 2) / T) as h -> 0; gradient noise of
-    one variance V in all coordinates moves xi's mean to A + h V / (2 T) and nothing else. Noise that
-    differs between coordinates leaves some too wide and others too narrow: use
+    one variance V in all coordinates moves xi's mean to A + h V / (2 T) and nothing else. Noise
+    that differs between coordinates leaves some too wide and others too narrow: use
     ``thermostat="coordinate"``, a larger batch, or a diffusion well above h V / 2. The kinetic
     temperature is T whatever happens to q: it proves nothing about q.
 
-    Euler has a bias of first order, Var(q) = s2 (1 - h <xi> / 2) on a Gaussian coordinate of variance
-    s2, and is unstable unless 2 h (A + h V / 2) < 1. BADODAB has neither.
+    Euler has a bias of first order, Var(q) = s2 (1 - h <xi> / 2) on a Gaussian coordinate of
+    variance s2, and is unstable unless 2 h (A + h V / 2) < 1. BADODAB has neither.
 
     One gradient an inner step. The paper's eta is h^2, its alpha is xi h and its a is A h.
 
@@ -96,9 +97,8 @@ class SGNHT(SGMCMC):
     ):
         self.diffusion = diffusion
         self.thermostat = one_of("thermostat", thermostat, ["scalar", "coordinate"])
-        self.thermal_mass = thermal_mass
-        if thermal_mass != "auto":
-            positive("thermal_mass", thermal_mass)
+        auto = isinstance(thermal_mass, str) and thermal_mass == "auto"
+        self.thermal_mass = thermal_mass if auto else positive("thermal_mass", thermal_mass)
         self.integrator = one_of("integrator", integrator, INTEGRATORS)
         super().__init__(vars, step_size=step_size, **kwargs)
 

@@ -67,7 +67,9 @@ def model_of(X, y):
 
 def step_method(backend, sampler):
     settings = {"SGLD": {"step_size": STEP_SIZE**2}}.get(sampler, {"step_size": STEP_SIZE})
-    settings |= {"SGHMC": {"friction": DIFFUSION}, "SGNHT": {"diffusion": DIFFUSION}}.get(sampler, {})
+    settings |= {"SGHMC": {"friction": DIFFUSION}, "SGNHT": {"diffusion": DIFFUSION}}.get(
+        sampler, {}
+    )
     return getattr(pymc_sgmcmc, sampler)(
         **settings, batch_size=BATCH, steps_per_draw=STEPS, backend=backend
     )

@@ -1,0 +1,39 @@
+"""What a chain says when its state became non-finite."""
+
+import numpy as np
+from pymc.exceptions import SamplingError
+from pymc.stats.convergence import SamplerWarning, WarningType
+
+from pymc_sgmcmc.target import Target
+
+__all__ = ["MAX_FAILURES", "divergence", "gave_up"]
+
+MAX_FAILURES = 10
+"""Diverging draws in a row after which a chain gives up."""
+
+_WHAT = "the state became non-finite at step_size {:.3g}"
+_REMEDY = "Choose a smaller step_size, more friction or diffusion, or a larger batch_size"
+
+
+def divergence(
+    where: str, step_size: float, draw: int, tune: bool, *, first: bool
+) -> SamplerWarning:
+    """The warning that goes with a diverging draw; PyMC prints that of the first after tuning."""
+    return SamplerWarning(
+        WarningType.TUNING_DIVERGENCE if tune else WarningType.DIVERGENCE,
+        f"{where}: {_WHAT.format(step_size)}. It repeats the draw before and is flagged "
+        f"`diverging`, as later ones will be without a message. {_REMEDY}.",
+        "warn" if first and not tune else "debug",
+        step=draw,
+    )
+
+
+def gave_up(where: str, step_size: float, target: Target, q: np.ndarray) -> SamplingError:
+    """The error that ends a chain whose last finite position is `q`."""
+    _, gradient = target.value_and_gradient(q)
+    steepest = int(np.argmax(np.nan_to_num(np.abs(gradient), nan=np.inf)))
+    return SamplingError(
+        f"{where}: {_WHAT.format(step_size)}, {MAX_FAILURES} draws in a row. The gradient is "
+        f"largest in {target.coordinate(steepest)}. {_REMEDY}, or start closer to the posterior "
+        "with initvals=."
+    )

@@ -1,0 +1,369 @@
+"""Independent NumPy versions of the updates, their exact laws on Gaussians, and shared checks."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+from scipy.optimize import brentq
+from scipy.special import gammaln
+
+from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.kernel import Kernel
+from pymc_sgmcmc.running_sums import MOMENTS
+
+# One inner step in NumPy: (q, p, xi, grad, h, z, c) -> (q, p, xi, momenta). `c` holds the numbers
+# of the papers: C friction, B noise estimate, A diffusion, T temperature, Q thermal mass.
+# `momenta` are those whose p.p / d the thermostat and the kinetic temperature read.
+
+
+def sgld(q, p, xi, grad, h, z, c):
+    return q - h * grad(q) + np.sqrt(2 * h * c.T) * z, 0 * p, xi, []
+
+
+def sghmc_euler(q, p, xi, grad, h, z, c):
+    spread = np.sqrt(2 * (c.C * c.T - c.B) * h)
+    p = (1 - h * c.C) * p - h * grad(q) + spread * z
+    return q + h * p, p, xi, [p]
+
+
+def sghmc_symmetric(q, p, xi, grad, h, z, c):
+    middle = q + p * h / 2
+    half = np.exp(-c.C * h / 2)
+    kicked = half * p - h * grad(middle) + np.sqrt(2 * (c.C * c.T - c.B) * h) * z
+    p = half * kicked
+    return middle + p * h / 2, p, xi, [p]
+
+
+def sghmc_baoab(q, p, xi, grad, h, z, c):
+    kicked = p - h * grad(q)
+    variance = (c.T - c.B / c.C) * (1 - np.exp(-2 * c.C * h))
+    p = np.exp(-c.C * h) * kicked + np.sqrt(variance) * z
+    return q + h / 2 * (kicked + p), p, xi, [kicked, p]
+
+
+def _heat(xi, p, c):
+    """(p^2 - T) / Q, averaged over coordinates for a scalar thermostat."""
+    excess = (np.square(p) - c.T) / c.Q
+    return excess if np.ndim(xi) else excess.mean()
+
+
+def sgnht_euler(q, p, xi, grad, h, z, c):
+    p = (1 - h * xi) * p - h * grad(q) + np.sqrt(2 * c.A * c.T * h) * z
+    return q + h * p, p, xi + h * _heat(xi, p, c), [p]
+
+
+def sgnht_symmetric(q, p, xi, grad, h, z, c):
+    middle = q + p * h / 2
+    xi = xi + _heat(xi, p, c) * h / 2
+    half = np.exp(-xi * h / 2)
+    p = half * (half * p - h * grad(middle) + np.sqrt(2 * c.A * c.T * h) * z)
+    return middle + p * h / 2, p, xi + _heat(xi, p, c) * h / 2, [p]
+
+
+def sgnht_badodab(q, p, xi, grad, h, z, c):
+    kicked = p - h * grad(q)
+    xi = xi + _heat(xi, kicked, c) * h / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.where(xi == 0, 2 * h, -np.expm1(-2 * xi * h) / xi) * c.A * c.T
+    p = np.exp(-xi * h) * kicked + np.sqrt(variance) * z
+    return q + h / 2 * (kicked + p), p, xi + _heat(xi, p, c) * h / 2, [kicked, p]
+
+
+UPDATES = {
+    ("SGLD", None): sgld,
+    ("SGHMC", "euler"): sghmc_euler,
+    ("SGHMC", "symmetric"): sghmc_symmetric,
+    ("SGHMC", "BAOAB"): sghmc_baoab,
+    ("SGNHT", "euler"): sgnht_euler,
+    ("SGNHT", "symmetric"): sgnht_symmetric,
+    ("SGNHT", "BAOAB"): sgnht_badodab,
+}
+
+
+def numbers(**values):
+    """The `c` of an update, with the samplers' defaults."""
+    return SimpleNamespace(**({"C": 1.0, "B": 0.0, "A": 1.0, "T": 1.0, "Q": 1.0} | values))
+
+
+@dataclass
+class Subject:
+    """A kernel under test, with what it is called with."""
+
+    kernel: Kernel
+    target: object
+    coefficients: dict
+    state: dict
+
+    def __call__(self, q, state, step_sizes, rows, normals):
+        lengths = self.target.check_lengths()
+        return self.kernel(q, state, step_sizes, lengths, rows, normals, self.coefficients)
+
+
+def subject(step, *, update=None, target=None, state=None):
+    """The kernel of a step method; or one with another `update`, target or carried state."""
+    own = step.initial_state(np.random.default_rng(5))
+    if update is None and target is None:
+        return Subject(step._kernel, step.target, step._coefficients, own)
+    target, state = target or step.target, own if state is None else state
+    coefficients, kinetic = step._coefficients, step.kinetic
+    update = update or step.update
+    kernel = Kernel(target, update, state, coefficients, kinetic, Backend("c"))
+    return Subject(kernel, target, coefficients, state)
+
+
+# A small ill-conditioned target that is no Gaussian: Poisson counts with a prior of unequal widths.
+
+N_ROWS, BATCH = 11, 3
+PRIOR_SD = np.array([1.0, 0.1, 3.0, 10.0])
+_rng = np.random.default_rng(20)
+FEATURES = _rng.normal(size=(N_ROWS, len(PRIOR_SD))) / 3
+COUNTS = _rng.poisson(3.0, size=N_ROWS)
+
+
+def poisson_step(sampler, **kwargs):
+    with pm.Model():
+        q = pm.Normal("q", 0.0, PRIOR_SD, shape=len(PRIOR_SD))
+        features, counts = pm.Data("features", FEATURES), pm.Data("counts", COUNTS)
+        pm.Poisson("y", pm.math.exp(pm.math.dot(features, q)), observed=counts)
+        return sampler(step_size=0.1, batch_size=BATCH, **kwargs)
+
+
+def poisson_potential(q, rows):
+    log_rate = FEATURES[rows] @ q
+    prior = np.sum(q**2 / PRIOR_SD**2 / 2 + np.log(PRIOR_SD) + np.log(2 * np.pi) / 2)
+    log_likelihood = COUNTS[rows] * log_rate - np.exp(log_rate) - gammaln(COUNTS[rows] + 1)
+    return prior - N_ROWS / len(rows) * np.sum(log_likelihood)
+
+
+def poisson_gradient(q, rows):
+    residual = np.exp(FEATURES[rows] @ q) - COUNTS[rows]
+    return q / PRIOR_SD**2 + N_ROWS / len(rows) * FEATURES[rows].T @ residual
+
+
+def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-10):
+    """Every number that the kernel returns, against NumPy: one step a call, and all in one."""
+
+    def close(actual, expected):
+        np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol / 100)
+
+    def check(output, expected, moments, at, g, rows, temperature):
+        for actual, value in zip((output.q, *output.state), expected, strict=True):
+            close(actual, value)
+        close(output.sums, moments)
+        close(output.grad_norm, np.sqrt(np.sum(g**2)))
+        close(output.logp, -poisson_potential(at, rows))
+        close(output.kinetic_temperature, temperature)
+
+    rng, d = np.random.default_rng(seed), len(PRIOR_SD)
+    step_sizes = h * rng.uniform(0.2, 1.8, steps)
+    rows = rng.integers(N_ROWS, size=(steps, BATCH))
+    normals = rng.standard_normal((steps, 1, d))
+    q, p = PRIOR_SD * rng.standard_normal(d) / 3, rng.standard_normal(d)
+    start = {"p": p, "xi": chain.state.get("xi") if xi is None else xi}
+    names = list(chain.state)
+
+    def carried(p, xi):
+        return tuple({"p": p, "xi": xi}[name] for name in names)
+
+    state = carried(**start)
+    whole = chain(q, state, step_sizes, [rows], normals)
+    at_once = (q, state)
+    missing = [] if "xi" in names else [6, 7] if "p" in names else [4, 5, 6, 7]
+    xi = start["xi"] if "xi" in names else 0.0
+    sums, temperatures = np.zeros((len(MOMENTS), d)), []
+    for t, h in enumerate(step_sizes):
+        now = slice(t, t + 1)
+        output = chain(*at_once, step_sizes[now], [rows[now]], normals[now])
+        at_once = (output.q, output.state)
+        seen = []
+
+        def gradient(at, rows=rows[t], seen=seen):
+            seen.append((at, poisson_gradient(at, rows), rows))
+            return seen[-1][1]
+
+        q0, p0, xi0 = q, p, xi
+        q, p, xi, momenta = update(q, p, xi, gradient, h, normals[t, 0], c)
+        (last,) = seen
+        g = last[1]
+        xis = xi0 * np.ones(d)
+        moments = np.array([g * g, g, q0 * g, q0, p0 * p0, p0 * g, xis * q0 * p0, xis])
+        moments[missing] = np.nan
+        sums += moments
+        temperatures.append(np.mean(np.square(momenta)) if momenta else np.nan)
+        expected = (q, *carried(p, xi))
+        check(output, expected, moments, *last, temperatures[-1])
+    check(whole, expected, sums, *last, np.mean(temperatures))
+
+
+# Exact laws on Gaussian coordinates, from the linear maps that the NumPy updates are.
+
+
+@dataclass
+class Law:
+    """Stationary second moments, one for each coordinate."""
+
+    q: np.ndarray
+    p: np.ndarray
+    momenta: np.ndarray
+    """Mean square of each momentum that is read, over the coordinates."""
+
+    @property
+    def kinetic(self):
+        return float(self.momenta.mean())
+
+
+def gaussian_law(update, a, V, h, c, xi=0.0):
+    """The law of `update` at fixed xi on U = a q^2 / 2 with gradient noise of variance V.
+
+    The update is linear in (q, p, gradient noise, z): its matrix is read off by unit inputs, and
+    the covariance S solves S = M S M' + noise.
+    """
+    a, V = np.broadcast_arrays(np.atleast_1d(a).astype(float), V)
+    frozen = SimpleNamespace(**(vars(c) | {"Q": np.inf}))
+    inputs = np.eye(4)[:, :, None] * np.ones(len(a))
+    columns, readings = [], []
+    for q, p, noise, z in inputs:
+        gradient = lambda at, noise=noise: a * at + noise  # noqa: E731
+        q, p, _, momenta = update(q, p, xi, gradient, h, z, frozen)
+        columns.append((q, p))
+        readings.append(momenta)
+    loads = np.moveaxis(np.array(columns), 2, 0).swapaxes(1, 2)  # coordinate, output, input
+    power = np.stack([V, np.ones_like(V)], axis=1)
+    M, noise = (
+        loads[:, :, :2],
+        np.einsum("dik,dk,djk->dij", loads[:, :, 2:], power, loads[:, :, 2:]),
+    )
+    kron = np.einsum("dik,djl->dijkl", M, M).reshape(-1, 4, 4)
+    S = np.linalg.solve(np.eye(4) - kron, noise.reshape(-1, 4, 1)).reshape(-1, 2, 2)
+    squares = np.array([np.nan])
+    if readings[0]:
+        R = np.array(readings)  # input, reading, coordinate
+        carried = np.einsum("ird,dij,jrd->rd", R[:2], S, R[:2])
+        squares = np.mean(carried + np.einsum("ird,di->rd", R[2:] ** 2, power), axis=1)
+    return Law(S[:, 0, 0], S[:, 1, 1], squares)
+
+
+def thermostat_law(update, a, V, h, c):
+    """The law of a scalar thermostat with many coordinates: (xi between steps, Law).
+
+    Its friction is then a constant, such that the kinetic energy that drives it is T on average.
+    Where it is driven in two halves, before and after O, xi between steps differs from the friction
+    in O by the first half: gradient noise heats before O, and O cools.
+    """
+
+    def excess(xi):
+        return gaussian_law(update, a, V, h, c, xi).kinetic - c.T
+
+    guess = c.A + h * np.mean(V) / (2 * c.T)
+    friction = brentq(excess, 0.6 * guess, 1.9 * guess, xtol=1e-12)
+    law = gaussian_law(update, a, V, h, c, friction)
+    halves = len(law.momenta) == 2
+    return friction - halves * h / 2 * (law.momenta[0] - c.T) / c.Q, law
+
+
+# Gaussian targets for simulation.
+
+
+@dataclass
+class Gaussian:
+    """A posterior of independent Gaussian coordinates, sampled by `step`."""
+
+    step: object
+    mean: np.ndarray
+    a: np.ndarray
+    V: np.ndarray
+    n_rows: int = 0
+    batch: int = 0
+
+
+def prior_only(sampler, a, **kwargs):
+    """q_j ~ N(0, 1 / a_j) with its exact gradient."""
+    with pm.Model():
+        pm.Normal("q", 0.0, 1 / np.sqrt(a), shape=len(a))
+        step = sampler(**kwargs)
+    return Gaussian(step, np.zeros(len(a)), np.asarray(a), np.zeros(len(a)))
+
+
+def noisy_posterior(sampler, d=1000, n_rows=400, batch=2, noise=1.0, prior_share=0.3, **kwargs):
+    """y_ij ~ N(q_j, sig2), prior N(0, tau2): precision 1 in all coordinates, skewed data.
+
+    `noise` is the mean of V. The data are not Gaussian, and the law does not need them to be.
+    """
+    rng = np.random.default_rng(30)
+    sig2, tau2 = n_rows / (1 - prior_share), 1 / prior_share
+    y = rng.exponential(size=(n_rows, d)) * np.sqrt(noise * batch) * sig2 / n_rows
+    with pm.Model():
+        q = pm.Normal("q", 0.0, np.sqrt(tau2), shape=d)
+        pm.Normal("y", q, np.sqrt(sig2), observed=pm.Data("data", y))
+        step = sampler(batch_size=batch, **kwargs)
+    a = np.full(d, n_rows / sig2 + 1 / tau2)
+    V = n_rows**2 / batch * y.var(axis=0) / sig2**2
+    return Gaussian(step, y.sum(axis=0) / sig2 / a, a, V, n_rows, batch)
+
+
+@dataclass
+class Draws:
+    q: np.ndarray
+    p: np.ndarray | None
+    xi: np.ndarray | None
+    temperature: np.ndarray
+
+
+def simulate(chain, q, state, h, *, draws, inner=10, burn_in=50, seed=1, n_rows=0, batch=0,
+             same_rows=False):  # fmt: skip
+    """Draws of the kernel, `inner` steps apart, driven as the step method drives it."""
+    rng, kept = np.random.default_rng(seed), []
+    step_sizes, names = np.full(inner, h), list(chain.state)
+    for draw in range(burn_in + draws):
+        rows = [rng.integers(n_rows, size=(inner, batch))] if n_rows else []
+        if same_rows:
+            rows = [np.repeat(rows[0][:1], inner, axis=0)]
+        normals = rng.standard_normal((inner, chain.kernel.n_noise, len(q)))
+        output = chain(q, state, step_sizes, rows, normals)
+        assert output.is_finite(), "the chain diverged"
+        q, state = output.q, output.state
+        if draw >= burn_in:
+            kept.append((q, *state, output.kinetic_temperature))
+    columns = dict(zip(["q", *names, "temperature"], map(np.array, zip(*kept)), strict=True))
+    return Draws(columns["q"], columns.get("p"), columns.get("xi"), columns["temperature"])
+
+
+def score(values, expected, error, largest_error, label=""):
+    """|z| < 4, and an error small enough to see a mistake."""
+    z = (values - expected) / error
+    print(f"{label}: {values:.5f} +- {error:.5f}, law {expected:.5f}, z = {z:.2f}")
+    assert abs(z) < 4, f"{label}: {values:.5f} +- {error:.5f} where the law says {expected:.5f}"
+    assert error < largest_error, f"{label}: Monte Carlo error {error:.5f} says nothing"
+    return z
+
+
+def score_mean(series, expected, largest_error, label, batches=20):
+    """Mean of `series` (draws, ...) over draws and coordinates.
+
+    Its error is the larger one of the spread over batches of draws, which sees the dependence
+    between coordinates, and the spread over coordinates, which sees that between draws.
+    """
+    series = np.asarray(series).reshape(len(series), -1)
+    parts = [part.mean() for part in np.array_split(series, batches)]
+    error = np.std(parts, ddof=1) / np.sqrt(batches)
+    if series.shape[1] >= 100:
+        over_coordinates = series.mean(axis=0).std(ddof=1) / np.sqrt(series.shape[1])
+        error = max(error, over_coordinates)
+    return score(series.mean(), expected, error, largest_error, label)
+
+
+def score_variance(q, mean, law, label, largest_error=0.003, groups=1):
+    """Relative variance of q about the exact mean, for groups of coordinates in order."""
+    relative = (q - mean) ** 2 / law
+    for k, part in enumerate(np.array_split(relative, groups, axis=1)):
+        name = label if groups == 1 else f"{label}, group {k}"
+        score_mean(part, 1.0, largest_error, name)
+
+
+def start_at(posterior, law, xi=None, seed=2):
+    """Position and state in the stationary law."""
+    rng, d = np.random.default_rng(seed), len(posterior.a)
+    q = posterior.mean + np.sqrt(law.q) * rng.standard_normal(d)
+    p = np.sqrt(law.p) * rng.standard_normal(d)
+    return q, {"p": p, "xi": xi}

@@ -1,0 +1,63 @@
+"""The table of samplers that drives the conformance tests: add a row for a new one."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT
+
+N_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Case:
+    cls: type
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self):
+        words = [v for v in self.settings.values() if isinstance(v, str)]
+        return "-".join([self.cls.__name__, *words])
+
+    def step(self, **kwargs):
+        return self.cls(**{"batch_size": 5, **self.settings, **kwargs})
+
+
+CASES = [
+    Case(SGLD, {"step_size": 0.005}),
+    Case(SGHMC, {"step_size": 0.05, "friction": 3.0}),
+    Case(SGHMC, {"step_size": 0.05, "friction": 3.0, "integrator": "euler"}),
+    Case(SGHMC, {"step_size": 0.05, "friction": 3.0, "integrator": "symmetric"}),
+    Case(SGNHT, {"step_size": 0.05, "diffusion": 3.0}),
+    Case(SGNHT, {"step_size": 0.05, "diffusion": 3.0, "thermostat": "coordinate"}),
+    Case(SGNHT, {"step_size": 0.02, "diffusion": 3.0, "integrator": "euler"}),
+    Case(SGNHT, {"step_size": 0.05, "diffusion": 3.0, "integrator": "symmetric"}),
+]
+
+DEFAULTS = [CASES[0], CASES[1], CASES[4]]
+"""One case of each sampler, for the tests that compile much."""
+
+
+def regression():
+    """A log-concave regression: two coefficients with a normal prior, known noise."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(N_ROWS, 2))
+    y = x @ [1.0, -0.5] + rng.normal(size=N_ROWS)
+    with pm.Model(coords={"row": range(N_ROWS), "feature": ["a", "b"]}) as model:
+        features = pm.Data("x", x, dims=("row", "feature"))
+        outcome = pm.Data("y", y, dims="row")
+        beta = pm.Normal("beta", 0, 1, dims="feature")
+        pm.Normal("obs", features @ beta, 1.0, observed=outcome, dims="row")
+    return model
+
+
+def sample(step, **kwargs):
+    """`pm.sample` without the noise of a terminal."""
+    settings = {"draws": 20, "tune": 5, "chains": 2, "cores": 1, "random_seed": 3}
+    settings |= {"progressbar": False, "compute_convergence_checks": False} | kwargs
+    return pm.sample(step=step, **settings)
+
+
+def draws(idata, name="beta"):
+    return idata.posterior[name].values

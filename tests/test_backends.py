@@ -1,0 +1,69 @@
+"""Compilation: what is compiled by what, and what is said where a compiler is missing."""
+
+import doctest
+import importlib
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.gather import take_rows
+from pymc_sgmcmc.samplers import SGLD
+from tests.samplers import draws, regression, sample
+
+
+def test_without_a_c_compiler_numba_is_used_and_said(monkeypatch):
+    monkeypatch.setattr(pytensor.config, "cxx", "")
+    with pytest.warns(UserWarning, match="no C compiler.*apt install g.*Numba|numba"):
+        backend = Backend("c")
+    assert backend.compile_kwargs["mode"] == "NUMBA"
+
+
+def test_matrix_products_use_a_blas():
+    x, v = pt.matrix("x", dtype="float64"), pt.vector("v", dtype="float64")
+    function = Backend("c").function([x, v], [pt.dot(x, v)])
+    operations = [type(node.op).__name__ for node in function.maker.fgraph.apply_nodes]
+    assert "CGemv" in operations
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+    np.testing.assert_allclose(function(a, b)[0], a @ b)
+
+
+def test_a_compiled_graph_pickles_as_its_graph():
+    import cloudpickle
+
+    x = pt.vector("x", dtype="float64")
+    square = CompiledGraph([x], [x**2], Backend("c"))
+    twin = cloudpickle.loads(cloudpickle.dumps(square))
+    np.testing.assert_array_equal(twin(np.arange(3.0))[0], [0, 1, 4])
+
+
+@pytest.mark.parametrize("backend", ["c", "numba"])
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 3, 2)])
+@pytest.mark.parametrize("dtype", ["float64", "int32", "bool"])
+def test_rows_are_taken_as_numpy_does(backend, shape, dtype):
+    x, rows = pt.tensor("x", dtype=dtype, shape=(None,) * len(shape)), pt.lvector("rows")
+    take = Backend(backend).function([x, rows], [take_rows(x, rows)])
+    data = (np.arange(np.prod(shape)) % 5).reshape(shape).astype(dtype)
+    for chosen in ([3, 0, 6, 3], [5], [1, 2, 3, 4]):
+        chosen = np.array(chosen)
+        np.testing.assert_array_equal(take(data, chosen)[0], data[chosen])
+        np.testing.assert_array_equal(take(data[::-1], chosen)[0], data[::-1][chosen])
+    for wrong in (7, -1):
+        with pytest.raises(IndexError):
+            take(data, np.array([0, wrong]))
+
+
+def test_a_mode_of_the_users_own(capsys):
+    with regression():
+        step = SGLD(step_size=0.005, batch_size=5, compile_kwargs={"mode": "FAST_COMPILE"})
+        assert np.isfinite(draws(sample(step))).all()
+
+
+@pytest.mark.parametrize("name", ["schedules", "data", "samplers.sgld", "samplers.sghmc",
+                                  "samplers.sgnht"])  # fmt: skip
+def test_examples_of_the_docstrings(name):
+    module = importlib.import_module(f"pymc_sgmcmc.{name}")
+    result = doctest.testmod(module)
+    assert result.attempted and not result.failed

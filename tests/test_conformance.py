@@ -1,0 +1,303 @@
+"""What every sampler must do: pickling, seeds, cores, state, stats, backends, float32, faults."""
+
+import copy
+import re
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from pymc.exceptions import SamplingError
+from pymc.sampling.parallel import ParallelSamplingError
+
+from pymc_sgmcmc import CyclicalCosine, Polynomial, running_sums
+from pymc_sgmcmc.compat import ChainStep
+from tests.samplers import CASES, DEFAULTS, draws, regression, sample
+
+each = pytest.mark.parametrize("case", CASES, ids=str)
+each_sampler = pytest.mark.parametrize("case", DEFAULTS, ids=str)
+
+STATS = {"step_size", "grad_norm", "minibatch_logp", "n_steps", "diverging", "running_sums"}
+
+
+def begin(step, seed=5):
+    """Start a chain as pm.sample does, in either version of PyMC."""
+    rng = np.random.default_rng(seed)
+    if hasattr(ChainStep, "setup_chain"):
+        step.setup_chain(rng, 0, 100)
+    else:
+        step.set_rng(rng)
+    step.stop_tuning()
+
+
+def walk(step, point, n):
+    path = []
+    for _ in range(n):
+        point, _ = step.step(point)
+        path.append(np.concatenate([np.ravel(v) for v in point.values()]))
+    return point, np.array(path)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return regression()
+
+
+@each
+def test_a_seed_fixes_the_draws_and_chains_differ(case, model):
+    with model:
+        step = case.step()
+        first, again, other = (sample(step, random_seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(draws(first), draws(again))
+    assert (draws(first) != draws(other)).all()
+    assert (draws(first)[0] != draws(first)[1]).all()
+    assert (first.sample_stats.minibatch_logp[0] != first.sample_stats.minibatch_logp[1]).all()
+
+
+@each_sampler
+def test_cores_and_start_methods_do_not_change_the_draws(case, model):
+    with model:
+        step = case.step()
+        one = sample(step)
+        fork = sample(step, cores=2)
+        spawn = sample(step, cores=2, mp_ctx="spawn", draws=5, chains=2)
+    np.testing.assert_array_equal(draws(one), draws(fork))
+    np.testing.assert_array_equal(draws(one)[:, :5], draws(spawn))
+    sums, forked = running_sums(one), running_sums(fork)
+    for name in sums:
+        np.testing.assert_array_equal(sums[name], forked[name])
+
+
+@each_sampler
+def test_the_progress_bar_shows_the_chain_and_does_not_change_it(case, model):
+    with model:
+        step = case.step()
+        quiet, shown = sample(step), sample(step, progressbar=True)
+    np.testing.assert_array_equal(draws(quiet), draws(shown))
+    columns, starts = step._progressbar_config(n_chains=2)
+    headers = [column.get_table_column().header for column in columns]
+    momentum = ["Temperature"] if "kinetic_temperature" in step.extra_stats else []
+    assert headers == ["Divergences", "Step size", *momentum]
+    begin(step)
+    (update,) = step._make_progressbar_update_functions()
+    shown = update(step.step(model.initial_point())[1][0])
+    assert set(shown) == {*starts, "failing"} and not shown["failing"]
+
+
+@each
+def test_the_state_round_trips(case, model):
+    with model:
+        step = case.step(batches="epochs")
+    begin(step)
+    start = model.initial_point()
+    _, whole = walk(step, start, 10)
+    begin(step)
+    point, half = walk(step, start, 5)
+    state = cloudpickle.loads(cloudpickle.dumps(step.sampling_state))
+    walk(step, point, 7)
+    step.sampling_state = state
+    _, rest = walk(step, point, 5)
+    np.testing.assert_array_equal(whole, np.concatenate([half, rest]))
+
+
+@each_sampler
+def test_a_step_pickles_and_goes_on_as_the_original(case, model):
+    with model:
+        step = case.step()
+    begin(step)
+    point, _ = walk(step, model.initial_point(), 3)
+    twin = cloudpickle.loads(cloudpickle.dumps(step))
+    np.testing.assert_array_equal(walk(step, point, 3)[1], walk(twin, point, 3)[1])
+
+
+@each_sampler
+def test_shallow_copies_do_not_share_a_chain(case, model):
+    """Population sampling copies a step method shallowly."""
+    with model:
+        step = case.step()
+    begin(step)
+    point, _ = walk(step, model.initial_point(), 2)
+    twin = copy.copy(step)
+    expected = copy.deepcopy(twin.carried)
+    walk(step, point, 3)
+    for kept, array in zip(expected, twin.carried, strict=True):
+        np.testing.assert_array_equal(kept, array)
+
+
+@each
+def test_stats_are_there_and_have_their_types(case, model):
+    with model:
+        step = case.step(steps_per_draw=4)
+        stats = sample(step).sample_stats
+    assert set(stats) >= STATS | set(step.extra_stats)
+    assert np.isfinite(stats.minibatch_logp).all() and (stats.grad_norm > 0).all()
+    assert (stats.n_steps == 4).all() and not stats.diverging.any()
+    np.testing.assert_allclose(stats.step_size, case.settings["step_size"])
+    for name in step.extra_stats:
+        assert (stats[name] > 0).all()
+
+
+@each_sampler
+def test_running_sums_are_the_sums_over_the_draws_after_tuning(case, model):
+    with model:
+        idata = sample(case.step(steps_per_draw=1), draws=30, tune=7, initvals={"beta": [0.0, 0.1]})
+    stats = idata.sample_stats
+    assert all(stats[name].dtype.kind in "fib" for name in stats), "file formats hold no objects"
+    sums = running_sums(idata)
+    assert (sums.steps == 30).all()
+    # With one inner step a draw, q before the step is the draw before.
+    before = draws(idata)[:, :-1].sum(axis=1)
+    assert (np.abs(30 * sums.q.values - before) < np.abs(draws(idata)).max() + 1).all()
+    first = 30 * sums.q.values - before
+    with model:
+        again = sample(case.step(steps_per_draw=1), draws=30, tune=7, discard_tuned_samples=False,
+                       initvals={"beta": [0.0, 0.1]})  # fmt: skip
+    np.testing.assert_allclose(first, again.warmup_posterior["beta"].values[:, -1], atol=1e-9)
+
+
+@each_sampler
+def test_float32(case):
+    with pytensor.config.change_flags(floatX="float32"):
+        with regression():
+            step = case.step()
+            idata = sample(step, draws=50)
+    assert step._kernel.dtype == "float32" and draws(idata).dtype == np.float32
+    assert idata.sample_stats.running_sums.dtype == np.float64
+    assert np.isfinite(draws(idata)).all() and draws(idata).std() > 0.05
+
+
+@each_sampler
+def test_backends_agree(case, model):
+    """The same seed gives the same draws: C, Numba, and PyTensor's interpreter."""
+    with model:
+        reference = draws(sample(case.step(), draws=50))
+        for settings in ({"backend": "numba"}, {"compile_kwargs": {"mode": "FAST_COMPILE"}}):
+            other = draws(sample(case.step(**settings), draws=50))
+            np.testing.assert_allclose(other, reference, rtol=0, atol=1e-8)
+
+
+@each_sampler
+@pytest.mark.parametrize("batches", ["random", "epochs"])
+def test_all_rows_are_seen(case, batches, model):
+    with model:
+        step = case.step(batches=batches, steps_per_draw=8)
+    begin(step)
+    seen = [step._draw_rows()[0] for _ in range(20)]
+    assert all(rows.shape == (8, 5) for rows in seen)
+    counts = np.bincount(np.concatenate(seen).ravel(), minlength=40)
+    assert (counts == 20).all() if batches == "epochs" else 0 < counts.min() < counts.max()
+
+
+@each_sampler
+def test_exact_gradient_and_schedules(case, model):
+    schedule = Polynomial(a=case.settings["step_size"], b=10.0, gamma=0.6)
+    with model:
+        stats = sample(case.step(batch_size=None, step_size=schedule), tune=0).sample_stats
+        steps = 10 * np.arange(1, 21) - 1
+        np.testing.assert_allclose(stats.step_size[0], schedule(steps))
+        cycle = CyclicalCosine(initial=case.settings["step_size"], cycle=30)
+        stats = sample(case.step(batch_size=None, step_size=cycle), tune=0).sample_stats
+        np.testing.assert_allclose(stats.step_size[1], cycle(steps))
+
+
+@each_sampler
+def test_one_step_for_each_variable(case):
+    with pm.Model():
+        a, b = pm.Normal("a"), pm.HalfNormal("b")
+        pm.Normal("obs", a, b, observed=np.linspace(-1, 1, 30))
+        step = case.cls([a, b], blocked=False, **case.settings)
+        assert [len(method.vars) for method in step.methods] == [1, 1]
+        idata = sample(step)
+    assert (draws(idata, "b") > 0).all()
+    assert running_sums(idata, sampler=1).sizes["coordinate"] == 1
+
+
+@each_sampler
+def test_other_variables_belong_to_other_step_methods(case):
+    rng = np.random.default_rng(1)
+    data = np.concatenate([rng.normal(-2, 1, 60), rng.normal(2, 1, 60)])
+    with pm.Model():
+        mu = pm.Normal("mu", [-1.0, 1.0], 2.0)
+        z = pm.Categorical("z", [0.5, 0.5], shape=len(data))
+        pm.Normal("obs", mu[z], 1.0, observed=data)
+        step = case.step(vars=[mu], step_size=0.1 * case.settings["step_size"], batch_size=20)
+        idata = sample([step, pm.CategoricalGibbsMetropolis([z])], draws=200, tune=50)
+    means = draws(idata, "mu").mean(axis=(0, 1))
+    np.testing.assert_allclose(means, [-2, 2], atol=0.6)
+
+
+@each_sampler
+def test_chains_start_apart_unless_told(case, model):
+    with model:
+        apart = draws(sample(case.step(step_size=1e-9), tune=0, draws=2))[:, 0]
+        assert (np.abs(apart) < 1.0001).all() and np.ptp(apart, axis=0).min() > 1e-3
+        together = draws(sample(case.step(step_size=1e-9, jitter=False), tune=0, draws=2))
+        np.testing.assert_allclose(together, 0, atol=1e-3)
+        given = sample(case.step(step_size=1e-9), tune=0, draws=2, initvals={"beta": [3.0, 4.0]})
+        np.testing.assert_allclose(draws(given)[:, 0], [[3, 4], [3, 4]], atol=1e-3)
+
+
+@each_sampler
+def test_set_data_with_another_length(case, model):
+    model = regression()
+    with model:
+        step = case.step()
+        rng = np.random.default_rng(0)
+        pm.set_data({"x": rng.normal(size=(12, 2)), "y": rng.normal(size=12)},
+                    coords={"row": range(12)})  # fmt: skip
+        begin(step)
+        assert step._draw_rows()[0].max() < 12 and list(step._lengths) == [12]
+        pm.set_data({"x": rng.normal(size=(3, 2)), "y": rng.normal(size=3)},
+                    coords={"row": range(3)})  # fmt: skip
+        with pytest.raises(ValueError, match="batch_size=5 is larger than the 3 rows"):
+            begin(step)
+
+
+@each_sampler
+def test_a_divergence_repeats_the_last_finite_draw(case, model):
+    """The kernel is made to fail twice: draws repeat, and the chain goes on with fresh momentum."""
+    with model:
+        step = case.step()
+    begin(step)
+    point, _ = walk(step, model.initial_point(), 3)
+    step._schedule = lambda steps: np.full(len(steps), 1e200)
+    for failures in (1, 2):
+        repeated, (stats,) = step.step(point)
+        np.testing.assert_array_equal(repeated["beta"], point["beta"])
+        assert stats["diverging"] and stats["divergences"] == failures
+        assert "non-finite at step_size 1e+200" in stats["warning"].message
+        assert all(np.isfinite(value).all() for value in step.carried)
+        assert step.running_sums.steps == 0
+    step._schedule = lambda steps: np.full(len(steps), 1e-3)
+    moved, (stats,) = step.step(point)
+    assert not stats["diverging"] and stats["warning"] is None
+    assert (moved["beta"] != point["beta"]).all() and step.running_sums.steps == 10
+
+
+@each_sampler
+@pytest.mark.parametrize("cores", [1, 2])
+def test_ten_divergences_in_a_row_end_the_chain(case, cores, model):
+    match = r"draw 9: .*step_size 1e\+160, 10 draws in a row.*largest in beta\[[01]\].*smaller step"
+    with model:
+        step = case.step(step_size=1e160)
+        with pytest.raises((SamplingError, ParallelSamplingError)) as caught:
+            sample(step, cores=cores, tune=0)
+    assert re.search(match, str(caught.value), flags=re.DOTALL)
+
+
+def test_ctrl_c_keeps_the_draws(model):
+    def interrupt(trace, draw):
+        if draw.draw_idx == 12:
+            raise KeyboardInterrupt
+
+    with model:
+        idata = sample(DEFAULTS[2].step(), tune=5, draws=50, chains=1, callback=interrupt)
+    assert 5 <= draws(idata).shape[1] <= 8
+
+
+def test_pymc_never_assigns_these_samplers_by_itself(model):
+    with model:
+        idata = pm.sample(draws=5, tune=5, chains=1, progressbar=False,
+                          compute_convergence_checks=False)  # fmt: skip
+    assert "minibatch_logp" not in idata.sample_stats

@@ -1,0 +1,301 @@
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.exceptions import ImputationWarning
+
+import pymc_sgmcmc.backends
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, CyclicalCosine, Polynomial
+from pymc_sgmcmc.separation import RowsDoNotSeparate
+
+N = 6
+SAMPLERS = [SGLD, SGHMC, SGNHT]
+NOT_POSITIVE = [0.0, -1.0, np.nan, np.inf]
+
+
+class Compiled(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch):
+    def function(self, inputs, outputs):
+        raise Compiled("compiles")
+
+    monkeypatch.setattr(pymc_sgmcmc.backends.Backend, "function", function)
+
+
+def regression(**data):
+    values = {"x": np.linspace(-1, 1, N), "labels": np.arange(N) / 2} | data
+    with pm.Model(coords={"row": range(N)}) as model:
+        x = pm.Data("x", values["x"], dims="row")
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Normal("y", a + b * x, observed=values["labels"], dims="row")
+    return model
+
+
+def refused(error, match, model=None, sampler=SGLD, **kwargs):
+    model = regression() if model is None else model
+    with pytest.raises(error, match=match):
+        sampler(model=model, **{"step_size": 0.01, "batch_size": 2} | kwargs)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_good_call_reaches_the_compiler(sampler):
+    refused(Compiled, "compiles", sampler=sampler)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(
+    ("batch_size", "error", "match"),
+    [
+        (7, ValueError, "batch_size=7 is larger than the 6 rows of y: choose at most 6"),
+        (0, ValueError, "batch_size=0 must be at least 1"),
+        (-2, ValueError, "batch_size=-2 must be at least 1"),
+        (2.5, TypeError, "batch_size=2.5 is not an integer"),
+        (True, TypeError, "batch_size=True is not an integer"),
+        ("a", TypeError, "batch_size='a' is not an integer"),
+        ({"row": 0}, ValueError, r"batch_size\['row'\]=0 must be at least 1"),
+        ({"y": 2.5}, TypeError, r"batch_size\['y'\]=2.5 is not an integer"),
+        ({"rows": 2}, ValueError, r"names 'rows'.*choose from \['y', 'row'\]"),
+        ({"a": 2}, ValueError, r"names 'a'.*choose from \['y', 'row'\]"),
+    ],
+)
+def test_batch_size(sampler, batch_size, error, match):
+    refused(error, match, sampler=sampler, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("observed", [None, 1.0])
+def test_batch_size_without_rows(observed):
+    with pm.Model() as model:
+        a = pm.Normal("a")
+        pm.Normal("y", a, observed=observed)
+    refused(ValueError, "batch_size=2 .*no observed variable with rows", model)
+    refused(ValueError, "names 'y', which is neither", model, batch_size={"y": 2})
+
+
+def test_two_batch_sizes_for_the_same_rows():
+    model = regression()
+    with model:
+        pm.Normal("z", model["a"], observed=np.zeros(N), dims="row")
+    refused(ValueError, r"batch_size=\{'y': 2, 'z': 3\}.*share", model, batch_size={"y": 2, "z": 3})
+
+
+def test_no_rows_at_all():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("a"), observed=np.zeros(0))
+    refused(ValueError, "batch_size=2 is larger than the 0 rows of y", model)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_rows_that_do_not_separate(sampler):
+    with pm.Model() as model:
+        pm.MvNormal("y", pm.Normal("a") * np.ones(N), np.eye(N), observed=np.zeros(N))
+    refused(RowsDoNotSeparate, "rows of 'y' do not separate", model, sampler=sampler)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_discrete_variables(sampler):
+    model = regression()
+    with model:
+        z = pm.Bernoulli("z", 0.5)
+    with pytest.raises(ValueError, match=r"discrete variables \['z'\].*pm.sample\(step="):
+        sampler([model["a"], z], step_size=0.1, model=model)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", ["step_size", "temperature"])
+def test_positive_numbers(sampler, name):
+    for value in NOT_POSITIVE:
+        refused(ValueError, f"{name}={value} must be positive", sampler=sampler, **{name: value})
+    for value in ("a", None, True, np.ones(2), 1j):
+        refused(TypeError, f"^{name}=.* is not a number", sampler=sampler, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("sampler", "name"),
+    [(SGHMC, "friction"), (SGHMC, "noise_estimate"), (SGNHT, "diffusion")],
+)
+def test_rates(sampler, name):
+    zero = name == "noise_estimate"
+    for value in NOT_POSITIVE[zero:]:
+        refused(ValueError, f"{name}={value} must be", sampler=sampler, **{name: value})
+    value = [1.0, -1.0]
+    refused(ValueError, rf"{name}=\[1.0, -1.0\] must be", sampler=sampler, **{name: value})
+    for value in (np.ones(3), np.ones((2, 2))):
+        refused(ValueError, rf"{name} has shape .*\(2,\)", sampler=sampler, **{name: value})
+    for value in ("a", [1.0, "b"], {}):
+        refused(TypeError, f"{name}=.* is not a number", sampler=sampler, **{name: value})
+    refused(Compiled, "compiles", sampler=sampler, **{name: [0.1, 0.2]})
+
+
+def test_thermal_mass():
+    for value in NOT_POSITIVE:
+        match = f"thermal_mass={value} must be positive"
+        refused(ValueError, match, sampler=SGNHT, thermal_mass=value)
+    for value in ("heavy", None, True):
+        match = f"thermal_mass={value!r} is not a number"
+        refused(TypeError, match, sampler=SGNHT, thermal_mass=value)
+
+
+def test_noise_estimate_above_the_friction():
+    match = "noise_estimate=1.5 exceeds friction x temperature = 2.0 x 0.5"
+    kwargs = {"friction": 2.0, "temperature": 0.5, "sampler": SGHMC}
+    refused(ValueError, match, noise_estimate=1.5, **kwargs)
+    refused(Compiled, "compiles", noise_estimate=1.0, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "name", "choice"),
+    [
+        *((sampler, "backend", "c") for sampler in SAMPLERS),
+        *((sampler, "batches", "random") for sampler in SAMPLERS),
+        *((sampler, "gradient", "plain") for sampler in SAMPLERS),
+        *((sampler, "metric", "None") for sampler in SAMPLERS),
+        (SGHMC, "integrator", "BAOAB"),
+        (SGNHT, "integrator", "BAOAB"),
+        (SGNHT, "thermostat", "scalar"),
+    ],
+)
+def test_choices(sampler, name, choice):
+    for value in ("nonsense", 3, ["c"]):
+        match = rf"{name}=.* is unknown: choose from \[.*{choice}"
+        refused(ValueError, match, sampler=sampler, **{name: value})
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_steps_per_draw(sampler):
+    for value in (0, -1):
+        match = f"steps_per_draw={value} must be at least 1"
+        refused(ValueError, match, sampler=sampler, steps_per_draw=value)
+    for value in (1.5, True, "a", None):
+        match = f"steps_per_draw={value!r} is not an integer"
+        refused(TypeError, match, sampler=sampler, steps_per_draw=value)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", ["batchsize", "learning_rate", "target_accept"])
+def test_unknown_arguments(sampler, name):
+    refused(TypeError, name, sampler=sampler, **{name: 2})
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_step_size_is_required(sampler):
+    with pytest.raises(TypeError, match="step_size"):
+        sampler(model=regression())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_initial_point(value):
+    point = {"a": np.array(value), "b": np.array(0.0)}
+    refused(ValueError, "'a' is not finite at the initial point", initial_point=point)
+
+
+def test_the_initial_point_is_incomplete():
+    refused(ValueError, r"initial_point.* lacks \['b'\]", initial_point={"a": np.array(0.0)})
+
+
+def test_data_outside_the_support():
+    with pm.Model() as model:
+        pm.Exponential("y", pm.HalfNormal("rate"), observed=[1.0, -1.0, 2.0])
+    refused(ValueError, "'y' is not finite at the initial point", model)
+
+
+def test_missing_covariates():
+    x = np.linspace(-1, 1, N)
+    x[2] = np.nan
+    model = regression()
+    model["x"].set_value(x)
+    for batch_size in (2, None):
+        refused(ValueError, "The data x of 'y' hold 1 NaN", model, batch_size=batch_size)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("a") * x, observed=np.zeros(N))
+    refused(ValueError, "of 'y' hold 1 NaN", model)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_missing_observations(masked, batch_size):
+    labels = np.arange(N) / 2
+    if masked:
+        labels = np.ma.masked_array(labels, labels > 2)
+    else:
+        labels[3] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImputationWarning)
+        model = regression(labels=labels)
+    match = "observed data of 'y' hold NaN or masked.*imputed.*Drop the rows"
+    refused(ValueError, match, model, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_nothing_to_sample(sampler):
+    with pm.Model() as model:
+        pass
+    refused(ValueError, "to sample", model, sampler=sampler, batch_size=None)
+    with model:
+        pm.Bernoulli("z", 0.5)
+    refused(ValueError, "to sample", model, sampler=sampler, batch_size=None)
+    refused(ValueError, "to sample", sampler=sampler, vars=[])
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_outside_a_model(sampler):
+    with pytest.raises(TypeError, match="model"):
+        sampler(step_size=0.1)
+
+
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_minibatch_and_total_size(batch_size):
+    with pm.Model() as model:
+        y = pm.Minibatch(np.arange(N) / 2, batch_size=2)
+        pm.Normal("y", pm.Normal("a"), observed=y, total_size=N)
+    match = "pm.Minibatch or total_size.*full data.*batch_size="
+    refused(ValueError, match, model, batch_size=batch_size)
+    with pm.Model() as model, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "total_size not provided")
+        pm.Normal("y", pm.Normal("a"), observed=pm.Minibatch(np.arange(N) / 2, batch_size=2))
+    refused(ValueError, match, model, batch_size=batch_size)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("a"), observed=np.zeros(3), total_size=N)
+    refused(ValueError, match, model, batch_size=batch_size)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "kwargs", "error", "match"),
+    [
+        (Polynomial, {"a": 0.0}, ValueError, "a=0.0 must be positive"),
+        (Polynomial, {"a": "x"}, TypeError, "a='x' is not a number"),
+        (Polynomial, {"a": 0.1, "b": -1.0}, ValueError, "b=-1.0 must be positive"),
+        (Polynomial, {"a": 0.1, "gamma": 0.0}, ValueError, "gamma=0.0 must be positive"),
+        (Polynomial, {"a": 0.1, "gamma": 1.5}, ValueError, "gamma=1.5 must be at most 1"),
+        (CyclicalCosine, {"initial": np.nan, "cycle": 5}, ValueError, "initial=nan must be"),
+        (CyclicalCosine, {"initial": 0.1, "cycle": 0}, ValueError, "cycle=0 must be at least 1"),
+        (CyclicalCosine, {"initial": 0.1, "cycle": 2.5}, TypeError, "cycle=2.5 is not an integer"),
+    ],
+)
+def test_schedules(schedule, kwargs, error, match):
+    with pytest.raises(error, match=match):
+        schedule(**kwargs)
+
+
+@pytest.mark.parametrize("how", ["dims", "shape", "unknown"])
+def test_a_deterministic_of_the_rows_is_warned_of(how):
+    model = regression()
+    with model:
+        mean = model["a"] * model["x"]
+        if how == "shape":
+            mean = model["a"] * np.arange(N)
+        pm.Deterministic("mean", mean, dims="row" if how == "dims" else None)
+        pm.Deterministic("short", model["a"] * np.ones(3))
+    with pytest.warns(UserWarning, match="'mean' has one value for each of 6 rows") as record:
+        refused(Compiled, "compiles", model)
+    assert len(record) == 1
+
+
+def test_leftover_variables_are_warned_of():
+    model = regression()
+    with pytest.warns(UserWarning, match=r"does not sample \['b'\].*NUTS"):
+        refused(Compiled, "compiles", model, vars=[model["a"]])
+    refused(Compiled, "compiles", model, vars=[model["a"]], batch_size=None)

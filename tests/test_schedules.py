@@ -1,0 +1,55 @@
+"""Schedules and sources of minibatches, by themselves."""
+
+import numpy as np
+import pytest
+
+from pymc_sgmcmc import Constant, CyclicalCosine, Polynomial
+from pymc_sgmcmc.batches import SOURCES
+from pymc_sgmcmc.schedules import as_schedule
+
+
+def test_schedules_follow_their_formulas():
+    t = np.arange(50)
+    np.testing.assert_array_equal(Constant(0.3)(t), np.full(50, 0.3))
+    np.testing.assert_allclose(Polynomial(2.0, 3.0, 0.7)(t), 2.0 / (3.0 + t) ** 0.7)
+    cosine = 0.05 * (np.cos(np.pi * (t % 20) / 20) + 1)
+    np.testing.assert_allclose(CyclicalCosine(0.1, 20)(t), cosine)
+    assert (CyclicalCosine(0.1, 20)(t) > 0).all()
+
+
+def test_a_schedule_is_a_pure_function_of_the_count():
+    schedule = CyclicalCosine(0.1, 7)
+    np.testing.assert_array_equal(schedule(np.arange(30))[10:], schedule(np.arange(10, 30)))
+    assert as_schedule(schedule) is schedule and as_schedule(0.5) == Constant(0.5)
+
+
+@pytest.mark.parametrize("batch, n_rows", [(4, 12), (5, 12), (12, 12), (7, 10)])
+def test_epochs_visit_every_row_once_before_any_again(batch, n_rows):
+    source, rng = SOURCES["epochs"], np.random.default_rng(1)
+    state, seen = source.start, []
+    for steps in (1, 3, 8):
+        rows, state = source.draw(state, rng, n_rows, steps, batch)
+        assert rows.shape == (steps, batch)
+        seen.append(rows.ravel())
+    seen = np.concatenate(seen)
+    passes = seen[: len(seen) // n_rows * n_rows].reshape(-1, n_rows)
+    assert (np.sort(passes, axis=1) == np.arange(n_rows)).all()
+    assert len({tuple(one) for one in passes}) == len(passes)
+
+
+def test_epochs_do_not_depend_on_how_the_steps_are_cut():
+    source = SOURCES["epochs"]
+    rng = np.random.default_rng(2)
+    whole, _ = source.draw(source.start, rng, 11, 6, 4)
+    rng = np.random.default_rng(2)
+    first, state = source.draw(source.start, rng, 11, 2, 4)
+    rest, _ = source.draw(state, rng, 11, 4, 4)
+    np.testing.assert_array_equal(whole, np.concatenate([first, rest]))
+
+
+def test_random_rows_are_uniform_and_independent():
+    rows, _ = SOURCES["random"].draw((), np.random.default_rng(3), 10, 20_000, 2)
+    counts = np.zeros((10, 10))
+    np.add.at(counts, (rows[:, 0], rows[:, 1]), 1)
+    chi2 = ((counts - 200) ** 2 / 200).sum()  # 99 degrees of freedom
+    assert abs(chi2 - 99) < 4 * np.sqrt(2 * 99)

@@ -1,0 +1,304 @@
+"""Exact stationary laws on Gaussians and a double well, against long runs of the bare kernel."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT
+from tests.helpers import (
+    UPDATES,
+    gaussian_law,
+    noisy_posterior,
+    numbers,
+    prior_only,
+    score_mean,
+    score_variance,
+    simulate,
+    start_at,
+    subject,
+    thermostat_law,
+)
+
+INTEGRATORS = ["BAOAB", "euler", "symmetric"]
+LENGTHS = pytest.mark.parametrize(
+    "length", [pytest.param(1, id="short"), pytest.param(3, id="long", marks=pytest.mark.slow)]
+)
+ILL_CONDITIONED = np.geomspace(100.0, 0.1, 1600)
+GROUPS = 4
+
+
+def run(posterior, h, law, xi=None, *, length=1, draws=1500, inner=10):
+    """Simulate from a start in the stationary law: `length` times more draws, as much rarer."""
+    chain = subject(posterior.step)
+    q, start = start_at(posterior, law, xi)
+    state = tuple(start[name] for name in chain.state)
+    return simulate(
+        chain,
+        q,
+        state,
+        h,
+        draws=draws * length,
+        inner=inner * length,
+        seed=length,
+        n_rows=posterior.n_rows,
+        batch=posterior.batch,
+    )
+
+
+# The closed forms, against the covariance that each update's own matrix gives.
+
+
+def sgld_variance(a, V, h, c):
+    return (c.T + h * V / 2) / (a * (1 - h * a / 2))
+
+
+def sghmc_variance(integrator, a, V, h, c):
+    k, extra = h**2 * a, (h * V / 2 - c.B) / c.C
+    if integrator == "euler":
+        return (c.T + extra) / a / (1 - k / (2 * (2 - c.C * h)))
+    if integrator == "symmetric":
+        x = c.C * h / 2
+        return (c.T + extra) / a * x / np.sinh(x)
+    noise = h**2 * V / 4 / np.tanh(c.C * h / 2) / (1 - k / 4)
+    return (c.T - c.B / c.C + noise) / a
+
+
+@pytest.mark.parametrize("V", [0.0, 3.0])
+def test_closed_forms_of_sgld_and_sghmc(V):
+    a, h = np.geomspace(0.1, 30.0, 7), 0.2
+    c = numbers(C=1.7, B=0.1 * V, T=0.8)
+    slow = h / 4
+    exact = gaussian_law(UPDATES["SGLD", None], a, V, slow, c).q
+    np.testing.assert_allclose(sgld_variance(a, V, slow, c), exact, rtol=1e-9)
+    for integrator in INTEGRATORS:
+        law = gaussian_law(UPDATES["SGHMC", integrator], a, V, h, c)
+        closed = sghmc_variance(integrator, a, V, h, c)
+        np.testing.assert_allclose(closed, law.q, rtol=1e-9, err_msg=integrator)
+        if integrator == "BAOAB" and V == 0:
+            np.testing.assert_allclose(law.p, c.T)
+            np.testing.assert_allclose(law.kinetic, c.T)
+
+
+def test_closed_form_of_the_explicit_euler_mistake():
+    def mistake(q, p, xi, grad, h, z, c):
+        kicked = (1 - h * c.C) * p - h * grad(q) + np.sqrt(2 * c.C * h) * z
+        return q + h * p, kicked, xi, [kicked]
+
+    a, V, h, c = np.array([0.5, 2.0]), 0.7, 0.1, numbers(C=1.7)
+    al, k = c.C * h, h**2 * a
+    closed = (1 + h * V / (2 * c.C)) / a * al / (al - k) * (2 - al + k) / (2 - al + k / 2)
+    np.testing.assert_allclose(gaussian_law(mistake, a, V, h, c).q, closed)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_closed_forms_of_sgnht(integrator):
+    """Up to O(h^2 a): halving h divides what is left by four."""
+    a, V, T = np.array([0.5, 1.0, 2.0]), 3.0, 1.4
+    c, left = numbers(A=1.2, T=T), []
+    for h in (0.04, 0.02):
+        xi, law = thermostat_law(UPDATES["SGNHT", integrator], a, V, h, c)
+        friction, width = c.A + h * V / 2 / T, T / a
+        if integrator == "euler":
+            friction = (1 - np.sqrt(1 - 2 * h * friction)) / h
+            width = width * (1 - h * xi / 2)
+        left.append([xi / friction - 1, *(law.q / width - 1)])
+        np.testing.assert_allclose(law.kinetic, T, rtol=1e-9)
+    left = np.abs(left)
+    assert np.all(left[0] < 2e-3)
+    assert np.all(left[1] < 0.3 * left[0] + 1e-6)
+
+
+# Simulation.
+
+
+@LENGTHS
+def test_sgld_ill_conditioned(length):
+    h, c = 0.01, numbers(T=2.0)  # h a from 0.001 to 1, half of the stability limit
+    posterior = prior_only(SGLD, ILL_CONDITIONED, step_size=h, temperature=2.0)
+    law = gaussian_law(UPDATES["SGLD", None], ILL_CONDITIONED, 0.0, h, c)
+    draws = run(posterior, h, law, length=length, inner=20)
+    score_variance(draws.q, 0.0, sgld_variance(posterior.a, 0, h, c), "q", 0.02 / length, GROUPS)
+    score_mean(draws.q * np.sqrt(posterior.a), 0.0, 0.02, "mean")
+
+
+@LENGTHS
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_sgld_with_minibatches(temperature, length):
+    h, c = 0.3, numbers(T=temperature)
+    posterior = noisy_posterior(SGLD, noise=3.0, step_size=h, temperature=temperature)
+    law = gaussian_law(UPDATES["SGLD", None], posterior.a, posterior.V, h, c)
+    draws = run(posterior, h, law, length=length, draws=2000, inner=5)
+    expected = sgld_variance(posterior.a, posterior.V, h, c)
+    assert np.mean(expected) > 1.4 * temperature  # a wrong V would show
+    score_variance(draws.q, posterior.mean, expected, "q", 0.003 / length)
+    score_mean(draws.q - posterior.mean, 0.0, 0.003, "mean")
+
+
+@LENGTHS
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_sghmc_ill_conditioned(integrator, length):
+    h, c = 0.14, numbers(C=1.5, T=0.5)  # h^2 a up to 2, half of the stability limit
+    posterior = prior_only(
+        SGHMC, ILL_CONDITIONED, step_size=h, friction=1.5, temperature=0.5, integrator=integrator
+    )
+    law = gaussian_law(UPDATES["SGHMC", integrator], posterior.a, 0.0, h, c)
+    draws = run(posterior, h, law, length=length)
+    expected = sghmc_variance(integrator, posterior.a, 0.0, h, c)
+    score_variance(draws.q, 0.0, expected, "q", 0.006 / length, GROUPS)
+    score_variance(draws.p, 0.0, law.p, "p", 0.006 / length, GROUPS)
+    score_mean(draws.temperature, law.kinetic, 0.001, "kinetic temperature")
+    if integrator == "BAOAB":
+        assert law.kinetic == pytest.approx(0.5)
+
+
+@LENGTHS
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_sghmc_with_minibatches(integrator, length):
+    """Without a noise estimate, and with the right one: width by D = C T - B."""
+    h, T, C = 0.4, 2.0, 1.5
+    posterior = noisy_posterior(
+        SGHMC,
+        noise=3.0,
+        step_size=h,
+        friction=C,
+        noise_estimate=np.zeros(1000),
+        temperature=T,
+        integrator=integrator,
+    )
+    step = posterior.step
+    for share in (0.0, 1.0):
+        # The estimate enters the diffusion alone, an input of the kernel.
+        step.noise_estimate = share * h * posterior.V / 2
+        step._coefficients = step.coefficients()
+        c = numbers(C=C, T=T, B=step.noise_estimate)
+        law = gaussian_law(UPDATES["SGHMC", integrator], posterior.a, posterior.V, h, c)
+        draws = run(posterior, h, law, length=length, draws=2000, inner=5)
+        expected = sghmc_variance(integrator, posterior.a, posterior.V, h, c)
+        if not share:
+            assert np.mean(expected) > 1.1 * T
+        score_variance(
+            draws.q, posterior.mean, expected, f"q, estimate {share} of the noise", 0.003 / length
+        )
+        score_variance(draws.p, 0.0, law.p, f"p, estimate {share} of the noise", 0.003 / length)
+        score_mean(draws.temperature, law.kinetic, 0.003 * T, "kinetic temperature")
+
+
+@LENGTHS
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_sgnht_ill_conditioned(integrator, length):
+    h, A, T = 0.14, 1.5, 2.0
+    a = ILL_CONDITIONED
+    c = numbers(A=A, T=T)
+    posterior = prior_only(SGNHT, a, step_size=h, diffusion=A, temperature=T, integrator=integrator)
+    xi, law = thermostat_law(UPDATES["SGNHT", integrator], a, 0.0, h, c)
+    if integrator == "BAOAB":
+        assert xi == pytest.approx(A)
+        np.testing.assert_allclose(law.q, T / a)
+    draws = run(posterior, h, law, xi, length=length)
+    score_variance(draws.q, 0.0, law.q, "q", 0.006 / length, GROUPS)
+    score_variance(draws.p, 0.0, law.p, "p", 0.006 / length, GROUPS)
+    score_mean(draws.xi, xi, 0.01, "xi")
+    score_mean(draws.temperature, T, 0.003 * T, "kinetic temperature")
+
+
+@LENGTHS
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_sgnht_with_minibatches(integrator, length):
+    """The thermostat absorbs noise of unknown size: Var(q) as without it, but for Euler's bias."""
+    h, A, T = 0.2, 1.0, 1.0
+    c = numbers(A=A, T=T)
+    posterior = noisy_posterior(SGNHT, noise=5.0, step_size=h, diffusion=A, integrator=integrator)
+    xi, law = thermostat_law(UPDATES["SGNHT", integrator], posterior.a, posterior.V, h, c)
+    draws = run(posterior, h, law, xi, length=length, draws=2000)
+    score_variance(draws.q, posterior.mean, law.q, "q", 0.003 / length)
+    score_variance(draws.p, 0.0, law.p, "p", 0.003 / length)
+    score_mean(draws.xi, xi, 0.01, "xi")
+    score_mean(draws.temperature, T, 0.003, "kinetic temperature")
+    # What the docstring says, to the accuracy of its leading order, O(h^2).
+    if integrator == "euler":
+        assert np.mean(law.q) == pytest.approx(1 - h * xi / 2, abs=0.012)
+        assert np.mean(draws.q.var(axis=0)) < 0.87
+    else:
+        assert np.mean(law.q) == pytest.approx(1.0, abs=0.012)
+        assert xi == pytest.approx(A + h * np.mean(posterior.V) / 2, rel=0.03)
+
+
+def test_a_light_thermostat_needs_its_default_mass():
+    """A thermostat for each coordinate is a crowd of chains of d = 1 on a scalar thermostat."""
+    h, c, a = 0.3, numbers(), np.ones(1500)
+    settings = {"step_size": h, "diffusion": 1.0, "thermostat": "coordinate"}
+    law = gaussian_law(UPDATES["SGNHT", "BAOAB"], a, 0.0, h, c, 1.0)
+    posterior = prior_only(SGNHT, a, **settings)
+    start = np.ones(len(a))
+
+    def check():
+        draws = run(posterior, h, law, start)
+        score_mean(draws.q, 0.0, 0.003, "mean")
+        score_mean(draws.temperature, 1.0, 0.003, "kinetic temperature")
+        score_variance(draws.q, 0.0, 1.0, "q")
+        # Not a matter of chance: its law has an error of O(h^2).
+        assert np.mean(draws.xi) == pytest.approx(1.0, abs=0.02)
+
+    check()
+    posterior.step._coefficients = posterior.step._coefficients | {"mass": 1.0}
+    with pytest.raises(AssertionError):
+        check()
+
+
+@pytest.mark.parametrize("mass", ["auto", 1.0])
+def test_euler_with_a_light_thermostat_diverges(mass):
+    h, c, a = 0.3, numbers(), np.ones(200)
+    posterior = prior_only(
+        SGNHT, a, step_size=h, thermostat="coordinate", thermal_mass=mass, integrator="euler"
+    )
+    law = gaussian_law(UPDATES["SGNHT", "euler"], a, 0.0, h, c, 1.0)
+    if mass == "auto":
+        run(posterior, h, law, np.ones(200))
+    else:
+        with pytest.raises(AssertionError, match="diverged"):
+            run(posterior, h, law, np.ones(200))
+
+
+# A double well: not Gaussian, with a barrier.
+
+
+def double_well_potential(x):
+    return (x + 4) * (x + 1) * (x - 1) * (x - 3) / 14 + 0.5
+
+
+GRID = np.linspace(-8.0, 7.0, 200_001)
+DENSITY = np.exp(-double_well_potential(GRID))
+DENSITY /= DENSITY.sum()
+
+
+def test_double_well_by_quadrature():
+    assert GRID @ DENSITY == pytest.approx(-2.147955, abs=1e-6)
+    assert GRID**2 @ DENSITY == pytest.approx(7.475479, abs=1e-6)
+    assert DENSITY[GRID < 0].sum() == pytest.approx(0.871224, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "settings"),
+    [
+        (SGHMC, {"friction": 1.0}),
+        (SGNHT, {"diffusion": 1.0}),
+        (SGNHT, {"diffusion": 1.0, "thermostat": "coordinate"}),
+    ],
+    ids=["SGHMC", "SGNHT", "SGNHT-coordinate"],
+)
+@LENGTHS
+def test_double_well(sampler, settings, length):
+    draws, d, errors = 1500 * length, 1500, np.array([0.02, 0.02, 0.004]) / np.sqrt(length)
+    h, rng = 0.1, np.random.default_rng(4)
+    with pm.Model():
+        x = pm.Flat("x", shape=d)
+        pm.Potential("wells", -pm.math.sum(double_well_potential(x)))
+        step = sampler(step_size=h, initial_point={"x": np.full(d, -3.0)}, **settings)
+    chain = subject(step)
+    q = rng.choice(GRID, p=DENSITY, size=d)
+    state = tuple(step.initial_state(rng).values())
+    drawn = simulate(chain, q, state, h, draws=draws, inner=10 * length, seed=length)
+    score_mean(drawn.q, -2.147955, errors[0], "E x")
+    score_mean(drawn.q**2, 7.475479, errors[1], "E x^2")
+    score_mean(drawn.q < 0, 0.871224, errors[2], "P(x < 0)")
+    score_mean(drawn.temperature, 1.0, 0.003, "kinetic temperature")
