@@ -15,8 +15,8 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.gather import take_rows
+from pymc_sgmcmc.refusal import refusal
 from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_axis, row_dim
-from pymc_sgmcmc.separation import refusal
 
 __all__ = ["RowData", "RowGroup", "find_groups"]
 
@@ -167,4 +167,5 @@ def _slice(model, rv, term, found: Mapping[Variable, RowData], key, n_rows) -> T
                 clones |= zip(node.outputs, outputs, strict=True)
         return clones.get(term, term)
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise refusal(model, rv.name, found.values(), str(error)) from error
+        names = [data.name for data in found.values()]
+        raise refusal(model, rv.name, names, str(error)) from error

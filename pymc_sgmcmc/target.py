@@ -124,10 +124,9 @@ class Target:
             f"({', '.join(data.name for data in group.data)})"
             for group, size in zip(self.groups, self.batch_sizes, strict=True)
         ]
-        if parts:
-            batched = {name for group in self.groups for name in group.observed}
-            exact = [rv.name for rv in model.basic_RVs + model.potentials if rv.name not in batched]
-            _log.info(f"Minibatched: {'; '.join(parts)}. Exact: {', '.join(exact)}.")
+        batched = {name for group in self.groups for name in group.observed}
+        exact = [rv.name for rv in model.basic_RVs + model.potentials if rv.name not in batched]
+        _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {', '.join(exact)}.")
 
     def check_lengths(self) -> np.ndarray:
         """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""

@@ -7,7 +7,7 @@ from pymc.exceptions import ImputationWarning
 
 import pymc_sgmcmc.backends
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, CyclicalCosine, Polynomial
-from pymc_sgmcmc.separation import RowsDoNotSeparate
+from pymc_sgmcmc.refusal import RowsDoNotSeparate
 
 N = 6
 SAMPLERS = [SGLD, SGHMC, SGNHT]

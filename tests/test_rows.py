@@ -3,7 +3,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_sgmcmc.separation import RowsDoNotSeparate
+from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.target import Target
 
 N = 6

@@ -9,7 +9,7 @@ from pytensor.compile.mode import Mode
 
 import pymc_sgmcmc.target
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.separation import RowsDoNotSeparate
+from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.target import Target
 
 MODE = Mode(linker="py", optimizer="fast_compile")
