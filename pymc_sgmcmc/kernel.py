@@ -92,70 +92,62 @@ class Kernel:
         backend: Backend,
     ):
         self.dtype = pytensor.config.floatX
-        d, names = target.size, list(state)
-        q = pt.tensor("q", dtype=self.dtype, shape=(d,))
-        carried = [_symbol(name, value, self.dtype) for name, value in state.items()]
-        data = {name: _symbol(name, value, self.dtype) for name, value in coefficients.items()}
+        start = {"q": pt.tensor("q", dtype=self.dtype, shape=(target.size,))}
+        start |= _symbols(state, self.dtype)
+        data = _symbols(coefficients, self.dtype)
         step_sizes = pt.vector("H", dtype=self.dtype)
         lengths = pt.vector("N", dtype=self.dtype)
         rows = [pt.lmatrix(f"rows_{group.name}") for group in target.groups]
-        normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, d))
-
+        normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, target.size))
         estimate = target.estimator()
         # N / n, outside the scan; a scalar for each group, for the loop to carry along.
         weights = [lengths[k] / row.shape[1].astype(self.dtype) for k, row in enumerate(rows)]
 
-        def advance(trace, h, q, *state):
-            new = update(q, *state, grad=trace.grad, h=h, noise=trace.noise, **data)
+        def advance(h, on_rows, z, *values):
+            """One inner step: the new values, and what it asked for."""
+            trace = _Trace(estimate, on_rows, weights, z)
+            new = update(*values, grad=trace.grad, h=h, noise=trace.noise, **data)
             if len(trace.estimates) != 1:
                 raise ValueError(
                     f"update asked for {len(trace.estimates)} gradients: an inner step has one."
                 )
-            return [value.astype(self.dtype) for value in new]
+            return [value.astype(self.dtype) for value in new], trace
 
         def inner_step(h, *args):
-            row, args = args[: len(rows)], args[len(rows) :]
-            z, *state = args[: 2 + len(names)]
-            trace = _Trace(estimate, row, weights, z)
-            new = advance(trace, h, *state)
+            on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
+            new, trace = advance(h, on_rows, z, *args[: len(start)])
             self.n_noise = trace.n_noise
             return [*new, trace.estimates[0][1]]
 
-        trajectories = scan(
+        *paths, g = scan(
             inner_step,
             sequences=[step_sizes, *rows, normals],
-            outputs_info=[q, *carried, None],
+            outputs_info=[*start.values(), None],
             non_sequences=[*weights, *data.values()],
             mode=backend.scan_mode,
         )
-        *after, gradients = trajectories
-        before = [
-            pt.concatenate([start[None], values[:-1]])
-            for start, values in zip([q, *carried], after, strict=True)
-        ]
+        after = dict(zip(start, paths, strict=True))
+        before = {name: pt.concatenate([start[name][None], after[name][:-1]]) for name in start}
         # The last step again, for the value of U where its gradient was taken.
-        last = _Trace(estimate, [row[-1] for row in rows], weights, normals[-1])
-        advance(last, step_sizes[-1], *(values[-1] for values in before))
-        p_before, p_after = (_named("p", names, values[1:]) for values in (before, after))
-        missing = pt.as_tensor(np.nan)
+        _, last = advance(
+            step_sizes[-1],
+            [row[-1] for row in rows],
+            normals[-1],
+            *(path[-1] for path in before.values()),
+        )
+        temperature = pt.as_tensor(np.nan)
+        if "p" in start:
+            temperature = kinetic(before["p"], after["p"], g, step_sizes)
         outputs = [
-            *(values[-1] for values in after),
-            moment_sums(before[0], gradients, p_before, _named("xi", names, before[1:])),
-            pt.sqrt(pt.sum(gradients[-1] ** 2)),
+            *(path[-1] for path in paths),
+            moment_sums(before["q"], g, before.get("p"), before.get("xi")),
+            pt.sqrt(pt.sum(g[-1] ** 2)),
             -last.estimates[0][0],
-            kinetic(p_before, p_after, gradients, step_sizes) if "p" in names else missing,
+            temperature,
         ]
-        inputs = [
-            q,
-            *carried,
-            step_sizes,
-            *([lengths] if rows else []),
-            *rows,
-            normals,
-            *data.values(),
-        ]
-        self._function = CompiledGraph(inputs, outputs, backend)
-        self._n_state, self._minibatched = len(names), bool(rows)
+        given = [step_sizes, *([lengths] if rows else []), *rows, normals, *data.values()]
+        self._function = CompiledGraph([*start.values(), *given], outputs, backend)
+        self._n_state, self._minibatched = len(state), bool(rows)
 
     def __call__(self, q, state, step_sizes, lengths, rows, normals, coefficients) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe."""
@@ -175,9 +167,7 @@ class Kernel:
         return np.asarray(value, dtype=self.dtype)
 
 
-def _symbol(name: str, value: np.ndarray, dtype: str):
-    return pt.tensor(name, dtype=dtype, shape=np.shape(value))
-
-
-def _named(name, names, values):
-    return values[names.index(name)] if name in names else None
+def _symbols(values: Mapping[str, np.ndarray], dtype: str) -> dict[str, pt.TensorVariable]:
+    return {
+        name: pt.tensor(name, dtype=dtype, shape=np.shape(value)) for name, value in values.items()
+    }

@@ -153,7 +153,7 @@ def poisson(sampler):
 def check_sampler_steps(sampler, update=None, mistake=right_target):
     step = poisson(sampler)
     chain = subject(step, update=update, target=Mistaken(step.target, mistake))
-    c = numbers(C=FRICTION, A=FRICTION, T=TEMPERATURE, Q=10 / 4)
+    c = numbers(C=FRICTION, A=FRICTION, T=TEMPERATURE, Q=10 / 4 / FRICTION**2)
     check_steps(chain, UPDATES[sampler.__name__, "euler"], c)
 
 

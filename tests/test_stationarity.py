@@ -18,6 +18,7 @@ from tests.helpers import (
     subject,
     thermostat_law,
 )
+from tests.samplers import sample
 
 INTEGRATORS = ["BAOAB", "euler", "symmetric"]
 LENGTHS = pytest.mark.parametrize(
@@ -257,6 +258,24 @@ def test_euler_with_a_light_thermostat_diverges(mass):
     else:
         with pytest.raises(AssertionError, match="diverged"):
             run(posterior, h, law, np.ones(200))
+
+
+def test_the_thermostat_settles_on_a_narrow_posterior():
+    """Posterior sds of 0.007: a mass that ignores the scale leaves the noise in the posterior."""
+    n_rows, batch, h = 20_000, 50, 1e-4
+    y = np.random.default_rng(0).normal(size=(n_rows, 3))
+    added = h * n_rows**2 / batch / 2
+    with pm.Model():
+        mu = pm.Normal("mu", 0, 10, shape=3)
+        pm.Normal("y", mu, 1, observed=y)
+        settings = {"step_size": h, "diffusion": added, "batch_size": batch, "steps_per_draw": 50}
+        for mass, settled in (("auto", True), (10 / 3, False)):
+            stats = sample(SGNHT(thermal_mass=mass, **settings), draws=400, tune=100).sample_stats
+            temperature = stats.kinetic_temperature.values.mean()
+            friction = stats.thermostat.values.mean()
+            assert (abs(temperature - 1) < 0.01) == settled
+            assert (abs(friction / (2 * added) - 1) < 0.05) == settled
+            assert settled or temperature > 1.5
 
 
 # A double well: not Gaussian, with a barrier.

@@ -73,11 +73,17 @@ def test_defaults(sampler, c):
 
 
 @pytest.mark.parametrize(
-    ("thermostat", "expected"),
-    [("scalar", 10 / D), ("coordinate", 10.0)],
-)
-def test_default_thermal_mass(thermostat, expected):
-    step = poisson_step(SGNHT, thermostat=thermostat, compile_kwargs={"mode": "FAST_COMPILE"})
+    ("thermostat", "diffusion", "expected"),
+    [("scalar", 1.0, 10 / D), ("coordinate", 1.0, 10.0), ("scalar", 0.1, 10 / D),
+     ("scalar", 20.0, 10 / D / 400), ("coordinate", np.linspace(1, 3, D), 10 / 4)],
+)  # fmt: skip
+def test_default_thermal_mass(thermostat, diffusion, expected):
+    step = poisson_step(
+        SGNHT,
+        thermostat=thermostat,
+        diffusion=diffusion,
+        compile_kwargs={"mode": "FAST_COMPILE"},
+    )
     assert step.coefficients()["mass"] == pytest.approx(expected)
 
 

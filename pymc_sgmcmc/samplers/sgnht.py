@@ -51,8 +51,12 @@ class SGNHT(SGMCMC):
     thermostat : {"scalar", "coordinate"}
         One xi for all coordinates, or one for each.
     thermal_mass : "auto" or float
-        Q > 0. "auto" is max(1, 10 / m), with m = d coordinates on a scalar thermostat, 1 otherwise:
-        a lighter thermostat is not stable.
+        Q > 0, a time squared: xi moves by h (p.p / d - T) / Q a step. "auto" is max(1, 10 / m) /
+        max(1, A)^2, where m coordinates share a xi (d, or 1) and A is the mean diffusion: xi then
+        settles as fast as the friction acts, whatever the scale of the posterior, and varies by
+        no more than a third. A lighter thermostat is not stable; a heavier one may not settle
+        within the run, and then the gradient noise stays in the posterior: the mean kinetic
+        temperature tells, it must be T.
     integrator : {"BAOAB", "euler", "symmetric"}
     **kwargs
         Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
@@ -112,12 +116,15 @@ class SGNHT(SGMCMC):
 
     def coefficients(self):
         d = self.target.size
+        diffusion = per_coordinate("diffusion", self.diffusion, d)
         coordinates = d if self.thermostat == "scalar" else 1
-        auto = self.thermal_mass == "auto"
+        mass = self.thermal_mass
+        if mass == "auto":
+            mass = max(1.0, 10.0 / coordinates) / max(1.0, np.mean(diffusion)) ** 2
         return {
-            "diffusion": self.temperature * per_coordinate("diffusion", self.diffusion, d),
+            "diffusion": self.temperature * diffusion,
             "temperature": self.temperature,
-            "mass": max(1.0, 10.0 / coordinates) if auto else self.thermal_mass,
+            "mass": mass,
         }
 
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
