@@ -23,9 +23,9 @@ from pymc_sgmcmc.data import wells
 TUNE = {"NUTS": 1000, "SGLD": 100, "SGHMC": 100, "SGNHT": 100}
 
 SETTINGS = {
-    "SGLD": (SGLD, {"step_size": 1e-5}),
-    "SGHMC": (SGHMC, {"step_size": 0.002, "friction": 200.0}),
-    "SGNHT": (SGNHT, {"step_size": 0.002, "diffusion": 100.0, "thermostat": "coordinate"}),
+    "SGLD": (SGLD, {"step_size": 1e-5, "batch_size": 256}),
+    "SGHMC": (SGHMC, {"step_size": 0.002, "friction": 200.0, "batch_size": 256}),
+    "SGNHT": (SGNHT, {"step_size": 0.002, "diffusion": 100.0, "batch_size": 512}),
 }
 """Step sizes well below the posterior sds (0.04 to 0.1), friction well above the noise."""
 
@@ -50,7 +50,7 @@ def sample(name: str, args: argparse.Namespace):
     step = None
     if name in SETTINGS:
         cls, settings = SETTINGS[name]
-        step = cls(batch_size=256, steps_per_draw=500, backend=args.backend, **settings)
+        step = cls(steps_per_draw=500, backend=args.backend, **settings)
     built = time.perf_counter()
     idata = pm.sample(
         draws=args.draws,

@@ -77,13 +77,14 @@ class SGMCMC(ChainStep):
         The row axis of named data where it is not found rightly; None: not sliced.
     jitter : bool
         Start each chain at the model's default point plus U(-1, 1) on the unconstrained scale.
-        Variables with an explicit ``initval``, or that `pm.sample` was given ``initvals`` for, are
-        left alone.
+        Variables with an explicit ``initval``, or whose value in the ``initvals`` of `pm.sample`
+        differs from the default, are left alone.
     model : pymc.Model, optional
     rng : int, numpy.random.Generator or None
         `pm.sample` replaces it for each chain.
     initial_point : dict, optional
-        Default point, by value variable.
+        Values of the value variables by name, at which the model is examined; default the model's
+        own. Chains start where `pm.sample` says.
     blocked : bool
         One step for all variables (default) or one for each.
 
@@ -159,7 +160,7 @@ class SGMCMC(ChainStep):
         if batch_size is not None and blocked:
             warn_about_leftovers(model, vars)
         super().__init__(vars, self.target.shared, blocked=blocked, rng=rng)
-        self._starts = Starts(model, vars, point)
+        self._starts = Starts(model, vars, model.initial_point())
 
         self._coefficients = self.coefficients()
         self._kernel = Kernel(
@@ -205,7 +206,7 @@ class SGMCMC(ChainStep):
         return progress_updates(self.stats_dtypes_shapes)
 
     def start_chain(self) -> None:
-        self._lengths = self.target.check_lengths()
+        self._lengths = self.target.examine()
         self.started = False
         self.inner_steps = self.draw = self.divergences = self.failures = 0
         self.carried = ()

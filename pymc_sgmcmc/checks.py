@@ -9,6 +9,7 @@ import numpy as np
 
 def positive(name: str, value: Any) -> float:
     """Return `value` if it is a positive finite number, else raise."""
+    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} is not a number: pass a positive number.")
     if not (np.isfinite(value) and value > 0):

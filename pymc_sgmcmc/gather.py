@@ -34,7 +34,7 @@ class TakeRows(COp):
         outputs[0][0] = np.take(x, rows, axis=0)
 
     def c_code_cache_version(self):
-        return (1,)
+        return (2,)
 
     def c_headers(self, **kwargs):
         return ["<cstring>"]
@@ -59,22 +59,36 @@ class TakeRows(COp):
                 {out} = (PyArrayObject*) PyArray_EMPTY(ndim, shape, PyArray_TYPE({x}), 0);
                 if ({out} == NULL) {{ {fail}; }}
             }}
-            PyArrayObject* source = PyArray_GETCONTIGUOUS({x});
-            if (source == NULL) {{ {fail}; }}
             const npy_intp length = PyArray_DIM({x}, 0);
-            const char* from = PyArray_BYTES(source);
-            char* to = PyArray_BYTES({out});
-            bool valid = true;
             for (npy_intp i = 0; i < shape[0]; i++) {{
                 const npy_intp row = *(const npy_int64*) PyArray_GETPTR1({rows}, i);
-                valid = row >= 0 && row < length;
-                if (!valid) break;
-                memcpy(to + i * row_bytes, from + row * row_bytes, row_bytes);
+                if (row < 0 || row >= length) {{
+                    PyErr_SetString(PyExc_IndexError, "row index out of range");
+                    {fail};
+                }}
             }}
-            Py_DECREF(source);
-            if (!valid) {{
-                PyErr_SetString(PyExc_IndexError, "row index out of range");
-                {fail};
+            if (PyArray_IS_C_CONTIGUOUS({x})) {{
+                const char* from = PyArray_BYTES({x});
+                char* to = PyArray_BYTES({out});
+                for (npy_intp i = 0; i < shape[0]; i++) {{
+                    const npy_intp row = *(const npy_int64*) PyArray_GETPTR1({rows}, i);
+                    memcpy(to + i * row_bytes, from + row * row_bytes, row_bytes);
+                }}
+            }} else if (ndim == 2) {{
+                // Columns of a data frame, say: each entry lies apart.
+                const npy_intp item = PyArray_ITEMSIZE({x});
+                char* to = PyArray_BYTES({out});
+                for (npy_intp i = 0; i < shape[0]; i++) {{
+                    const npy_intp row = *(const npy_int64*) PyArray_GETPTR1({rows}, i);
+                    for (npy_intp j = 0; j < shape[1]; j++, to += item) {{
+                        memcpy(to, PyArray_GETPTR2({x}, row, j), item);
+                    }}
+                }}
+            }} else {{
+                Py_DECREF({out});
+                {out} = (PyArrayObject*) PyArray_TakeFrom(
+                    {x}, (PyObject*) {rows}, 0, NULL, NPY_RAISE);
+                if ({out} == NULL) {{ {fail}; }}
             }}
         }}
         """

@@ -38,8 +38,8 @@ def check_model(model: Model, vars: Sequence[TensorVariable]) -> None:
                 "The model uses pm.Minibatch or total_size, which scale its likelihood: write it "
                 "for the full data (no total_size) and pass batch_size= to the step method."
             )
-    # PyMC splits a variable that is observed in part into two.
-    for name in (rv.name.removesuffix("_observed") for rv in model.observed_RVs):
+    # PyMC splits a variable that is observed in part into two, and puts them together by its name.
+    for name in (variable.name for variable in model.deterministics):
         if f"{name}_observed" in model.named_vars and f"{name}_unobserved" in model.named_vars:
             raise ValueError(
                 f"The observed data of {name!r} hold NaN or masked values, which PyMC turns into "

@@ -34,11 +34,15 @@ class KernelOutput:
     """Euclidean norm of the last gradient."""
     logp: float
     """Minus the estimate of U at the point and on the rows of the last gradient."""
+    end_logp: float
+    """The same at the returned q."""
     kinetic_temperature: float
     """Mean of p.p / d over the inner steps; NaN without momentum."""
 
     def is_finite(self) -> bool:
-        return all(np.isfinite(value).all() for value in (self.q, *self.state))
+        """Whether the state, the last gradient, and U there and at the end are finite."""
+        values = (self.q, *self.state, self.grad_norm, self.logp, self.end_logp)
+        return all(np.isfinite(value).all() for value in values)
 
 
 class _Trace:
@@ -128,21 +132,22 @@ class Kernel:
         )
         after = dict(zip(start, paths, strict=True))
         before = {name: pt.concatenate([start[name][None], after[name][:-1]]) for name in start}
-        # The last step again, for the value of U where its gradient was taken.
+        # The last step again, for the value of U where its gradient was taken; and U at its end,
+        # which is infinite outside the support.
+        last_rows = [row[-1] for row in rows]
         _, last = advance(
-            step_sizes[-1],
-            [row[-1] for row in rows],
-            normals[-1],
-            *(path[-1] for path in before.values()),
+            step_sizes[-1], last_rows, normals[-1], *(path[-1] for path in before.values())
         )
+        end, _ = estimate(after["q"][-1], last_rows, weights)
         temperature = pt.as_tensor(np.nan)
         if "p" in start:
             temperature = kinetic(before["p"], after["p"], g, step_sizes)
         outputs = [
             *(path[-1] for path in paths),
             moment_sums(before["q"], g, before.get("p"), before.get("xi")),
-            pt.sqrt(pt.sum(g[-1] ** 2)),
+            pt.sum(g[-1] ** 2),  # not its root: for d = 1 PyTensor rewrites that to a NaN
             -last.estimates[0][0],
+            -end,
             temperature,
         ]
         given = [step_sizes, *([lengths] if rows else []), *rows, normals, *data.values()]
@@ -160,8 +165,8 @@ class Kernel:
             self._array(normals),
             *map(self._array, coefficients.values()),
         )
-        state, (sums, *scalars) = tuple(rest[: self._n_state]), rest[self._n_state :]
-        return KernelOutput(q, state, sums, *map(float, scalars))
+        state, (sums, squared_norm, *scalars) = tuple(rest[: self._n_state]), rest[self._n_state :]
+        return KernelOutput(q, state, sums, float(squared_norm) ** 0.5, *map(float, scalars))
 
     def _array(self, value) -> np.ndarray:
         return np.asarray(value, dtype=self.dtype)

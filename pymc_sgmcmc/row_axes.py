@@ -8,7 +8,7 @@ import numpy as np
 from pymc import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
@@ -25,7 +25,9 @@ def value_of(leaf: SharedVariable | Constant) -> np.ndarray:
 def row_dim(model: Model, rv: TensorVariable) -> str | None:
     """Return the dimension of the rows of `rv`, from its own dims or those of its data."""
     value = model.rvs_to_values[rv]
-    for name in (rv.name, *(leaf.name for leaf in graph_inputs([value]))):
+    while value.owner and isinstance(value.owner.op, Elemwise) and len(value.owner.inputs) == 1:
+        value = value.owner.inputs[0]  # a cast of the data; their dims do not fit a transpose
+    for name in (rv.name, value.name):
         dims = model.named_vars_to_dims.get(name)
         if dims:
             return dims[0]

@@ -16,7 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.refusal import refusal
-from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_axis, row_dim
+from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_axis, row_dim, value_of
 
 __all__ = ["RowData", "RowGroup", "find_groups"]
 
@@ -111,7 +111,9 @@ def find_groups(
                 unknown.discard(name)
                 axis = row_axis(model, leaf, name, key, n_rows, axes)
                 if axis is not None:
-                    found[leaf] = _row_data(leaf, name or f"constant {leaf.type}", axis)
+                    found[leaf] = _row_data(
+                        leaf, name or f"an unnamed array of shape {value_of(leaf).shape}", axis
+                    )
             sliced.append(_slice(model, rv, terms[rv], found, key, n_rows) if found else terms[rv])
         name = key if isinstance(key, str) else rvs[0].name
         if not found:

@@ -19,8 +19,8 @@ MOMENTS = ("g2", "g", "qg", "q", "p2", "pg", "xiqp", "xi")
 
 WIDTH = 4
 
-SUMS_DTYPE = np.dtype((np.float64, (2 + len(MOMENTS), WIDTH)))
-"""Rows: the coordinate, the inner steps summed over, then `MOMENTS`."""
+SUMS_DTYPE = np.dtype((np.float64, (3 + len(MOMENTS), WIDTH)))
+"""Rows: d, the coordinate, the inner steps summed over, then `MOMENTS`."""
 
 
 def moment_sums(q, g, p=None, xi=None):
@@ -64,7 +64,9 @@ class RunningSums:
         """The sums of the coordinates whose turn it is, as stored with this draw."""
         size = self.sums.shape[1]
         turn = (max(self.draws - 1, 0) * WIDTH + np.arange(WIDTH)) % size
-        return np.vstack([turn, np.full(WIDTH, self.steps), self.sums[:, turn]])
+        return np.vstack(
+            [np.full(WIDTH, size), turn, np.full(WIDTH, self.steps), self.sums[:, turn]]
+        )
 
 
 def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
@@ -86,15 +88,14 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
     stored = idata.sample_stats["running_sums"].values
     if stored.ndim == 5:
         stored = stored[..., sampler]
-    coordinate = stored[:, :, 0].astype(int)
-    chains, size = len(stored), coordinate.max() + 1
-    latest = np.full((1 + len(MOMENTS), chains, size), np.nan)
-    for chain in range(chains):
-        for turn, values in zip(coordinate[chain], stored[chain, :, 1:], strict=True):
-            latest[:, chain, turn] = values
+    latest = np.full((1 + len(MOMENTS), len(stored), int(stored[0, 0, 0, 0])), np.nan)
+    for chain, path in enumerate(stored):
+        # A divergence starts the sums anew: what came before it is not of one piece with the rest.
+        restarts = np.flatnonzero(np.diff(path[:, 2, 0]) < 0)
+        start = restarts[-1] + 1 if len(restarts) else 0
+        for window in path[start:]:
+            if window[2, 0] > 0:
+                latest[:, chain, window[1].astype(int)] = window[2:]
     steps, dims = latest[0], ("chain", "coordinate")
-    with np.errstate(invalid="ignore"):
-        means = {
-            name: (dims, total / steps) for name, total in zip(MOMENTS, latest[1:], strict=True)
-        }
+    means = {name: (dims, total / steps) for name, total in zip(MOMENTS, latest[1:], strict=True)}
     return xr.Dataset({"steps": (dims, steps), **means})

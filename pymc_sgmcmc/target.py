@@ -9,8 +9,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc import Model
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.pytensorf import make_shared_replacements
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend, CompiledGraph
@@ -99,7 +104,7 @@ class Target:
 
         rvs = [*model.free_RVs, *model.observed_RVs, *model.potentials]
         terms = clone_replace(model.logp(vars=rvs, sum=False), self.shared, rebuild_strict=False)
-        terms = dict(zip(rvs, terms, strict=True))
+        terms = dict(zip(rvs, _infinite_outside_support(terms), strict=True))
         refuse_missing(terms)
         check_initial_point(model, terms, point)
 
@@ -109,9 +114,9 @@ class Target:
         self.groups = find_groups(model, sliced, names, rows or {}) if sliced else []
         self.batch_sizes = [common_size(group.observed, sizes) for group in self.groups]
         self.check_lengths()
-        for group in self.groups:
-            own = {rv: term for rv, term in sliced.items() if rv.name in group.observed}
-            prove_separation(model, group, own, point, self.shared)
+        self._model, self._terms, self._point = model, terms, point
+        self._prove_separation()
+        self._examined = self._data()
         self._exact = pt.add(
             pt.zeros((), dtype=pytensor.config.floatX),
             *(pt.sum(term) for rv, term in terms.items() if rv not in sliced),
@@ -139,6 +144,27 @@ class Target:
                     f"batch_size={{{group.name!r}: None, ...}} for its exact likelihood."
                 )
         return np.array(lengths, dtype=np.int64)
+
+    def examine(self) -> np.ndarray:
+        """Return `check_lengths()`, after a new look at data that `pm.set_data` has changed."""
+        lengths, data = self.check_lengths(), self._data()
+        if any(now is not before for now, before in zip(data, self._examined, strict=True)):
+            refuse_missing(self._terms)
+            self._prove_separation()
+            self._examined = data
+        return lengths
+
+    def _data(self) -> list[np.ndarray]:
+        """The arrays behind the shared variables of the model, not copied."""
+        others = set(self.shared.values())
+        leaves = graph_inputs(list(self._terms.values()))
+        data = [leaf for leaf in leaves if isinstance(leaf, SharedVariable) and leaf not in others]
+        return [leaf.get_value(borrow=True) for leaf in data]
+
+    def _prove_separation(self) -> None:
+        for group in self.groups:
+            own = {rv: term for rv, term in self._terms.items() if rv.name in group.observed}
+            prove_separation(self._model, group, own, self._point, self.shared)
 
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
@@ -239,3 +265,10 @@ class Target:
             np.asarray(q, dtype), np.asarray(exact_weight, dtype), *weights, *indices
         )
         return float(value), np.asarray(gradient, dtype=np.float64)
+
+
+def _infinite_outside_support(terms: Sequence[TensorVariable]) -> list[TensorVariable]:
+    """Return the terms with -inf in place of PyMC's exception for a parameter out of range."""
+    graph = FunctionGraph(outputs=list(terms), clone=False)
+    in2out(local_check_parameter_to_ninf_switch).rewrite(graph)
+    return list(graph.outputs)

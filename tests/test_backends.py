@@ -49,7 +49,8 @@ def test_rows_are_taken_as_numpy_does(backend, shape, dtype):
     for chosen in ([3, 0, 6, 3], [5], [1, 2, 3, 4]):
         chosen = np.array(chosen)
         np.testing.assert_array_equal(take(data, chosen)[0], data[chosen])
-        np.testing.assert_array_equal(take(data[::-1], chosen)[0], data[::-1][chosen])
+        for view in (data[::-1], np.asfortranarray(data)):
+            np.testing.assert_array_equal(take(view, chosen)[0], view[chosen])
     for wrong in (7, -1):
         with pytest.raises(IndexError):
             take(data, np.array([0, wrong]))

@@ -2,17 +2,20 @@
 
 import copy
 import re
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
 import pytest
+import xarray as xr
 from pymc.exceptions import SamplingError
 from pymc.sampling.parallel import ParallelSamplingError
 
 from pymc_sgmcmc import CyclicalCosine, Polynomial, running_sums
 from pymc_sgmcmc.compat import ChainStep
+from pymc_sgmcmc.schedules import as_schedule
 from tests.samplers import CASES, DEFAULTS, draws, regression, sample
 
 each = pytest.mark.parametrize("case", CASES, ids=str)
@@ -303,6 +306,48 @@ def test_ten_divergences_in_a_row_end_the_chain(case, cores, model):
         with pytest.raises((SamplingError, ParallelSamplingError)) as caught:
             sample(step, cores=cores, tune=0)
     assert re.search(match, str(caught.value), flags=re.DOTALL)
+
+
+@each_sampler
+def test_a_scale_driven_out_of_range_is_a_divergence(case):
+    """PyMC raises for sigma <= 0; inside the kernel it is a state to roll back."""
+    x = np.linspace(0, 1, 20)
+    with pm.Model():
+        slope = pm.Normal("slope", 0, 1)
+        pm.Normal("y", 0, 1 + slope * x, observed=x)
+        step = case.step()
+    begin(step)
+    start = {"slope": np.array(-0.5)}
+    step.step(start)
+    step._schedule = lambda steps: np.full(len(steps), 50.0)
+    stuck = [step.step(start) for _ in range(5)]
+    assert any(stats["diverging"] for _, (stats,) in stuck)
+    assert all(point["slope"] == -0.5 for point, (stats,) in stuck if stats["diverging"])
+
+
+@each_sampler
+def test_leaving_the_support_is_a_divergence(case):
+    with pm.Model():
+        pm.HalfNormal("s", default_transform=None, initval=0.3)
+        step = case.step(step_size=0.05, batch_size=None, steps_per_draw=1)
+        idata = sample(step, draws=200, tune=0)
+    stats = idata.sample_stats
+    assert (draws(idata, "s") >= 0).mean() > 0.9 and stats.diverging.any()
+
+
+def test_running_sums_restart_at_a_divergence(model):
+    with model:
+        step = DEFAULTS[1].step()
+    begin(step)
+    point, rows = model.initial_point(), []
+    for draw in range(12):
+        step._schedule = as_schedule(1e200 if draw == 7 else 0.01)
+        point, (stats,) = step.step(point)
+        rows.append(stats["running_sums"])
+    stored = xr.DataArray(np.array([rows]), dims=("chain", "draw", "row", "turn"))
+    sums = running_sums(SimpleNamespace(sample_stats={"running_sums": stored}))
+    assert (sums.steps == 40).all() and sums.sizes["coordinate"] == 2
+    assert np.isfinite(sums.q).all() and np.isnan(sums.xi).all()
 
 
 def test_ctrl_c_keeps_the_draws(model):

@@ -127,7 +127,8 @@ def test_rates(sampler, name):
         refused(ValueError, rf"{name} has shape .*\(2,\)", sampler=sampler, **{name: value})
     for value in ("a", [1.0, "b"], {}):
         refused(TypeError, f"{name}=.* is not a number", sampler=sampler, **{name: value})
-    refused(Compiled, "compiles", sampler=sampler, **{name: [0.1, 0.2]})
+    own = {"thermostat": "coordinate"} if sampler is SGNHT else {}
+    refused(Compiled, "compiles", sampler=sampler, **{name: [0.1, 0.2]}, **own)
 
 
 def test_thermal_mass():
@@ -299,3 +300,12 @@ def test_leftover_variables_are_warned_of():
     with pytest.warns(UserWarning, match=r"does not sample \['b'\].*NUTS"):
         refused(Compiled, "compiles", model, vars=[model["a"]])
     refused(Compiled, "compiles", model, vars=[model["a"]], batch_size=None)
+
+
+def test_a_scalar_thermostat_takes_one_diffusion():
+    refused(ValueError, "thermostat='coordinate'", sampler=SGNHT, diffusion=np.array([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": None}, {"batch_size": 3, "batches": "epochs"}])
+def test_noise_estimates_are_for_independent_batches(wrong):
+    refused(ValueError, "noise_estimate=0.5", sampler=SGHMC, noise_estimate=0.5, **wrong)

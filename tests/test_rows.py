@@ -3,6 +3,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+from pymc_sgmcmc import SGLD
 from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.target import Target
 
@@ -226,3 +227,28 @@ def test_new_data_beside_constants():
         pm.set_data({"x": np.ones(9)})
     with pytest.raises(ValueError, match=r"data of y differ.*'x': 9.*'y': 6"):
         target.value_and_gradient(np.zeros(1))
+
+
+def test_data_that_come_after_construction_are_examined():
+    """Placeholders of zeros hide a mean over rows; the real data do not."""
+    with pm.Model():
+        X, y = pm.Data("X", np.zeros((20, 2))), pm.Data("y", np.zeros(20))
+        beta = pm.Normal("beta", shape=2)
+        pm.Normal("obs", (X - X.mean(0)) @ beta, 1, observed=y)
+        step = SGLD(step_size=0.01, batch_size=4, compile_kwargs={"mode": "FAST_COMPILE"})
+        step.start_chain()
+        pm.set_data({"X": np.random.default_rng(0).normal(size=(20, 2))})
+        with pytest.raises(RowsDoNotSeparate, match="obs"):
+            step.start_chain()
+
+
+def test_a_proof_needs_a_point_inside_the_support():
+    """The moved point is outside for a narrow scale: a nearer one must be found."""
+    x = np.linspace(0, 1, 30)
+    with pm.Model() as model:
+        X = pm.Data("X", x)
+        b = pm.Normal("b")
+        s = pm.HalfNormal("s", default_transform=None, initval=0.005)
+        pm.Normal("y", (X - X.mean()) * b, s, observed=np.zeros(30))
+        with pytest.raises(RowsDoNotSeparate, match="y"):
+            Target(model, model.value_vars, batch_size=5)

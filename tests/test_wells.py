@@ -10,8 +10,8 @@ from pymc_sgmcmc import SGHMC, SGNHT, __main__
 from pymc_sgmcmc.data import wells
 
 SETTINGS = {
-    SGHMC: {"step_size": 0.002, "friction": 200.0},
-    SGNHT: {"step_size": 0.002, "diffusion": 100.0, "thermostat": "coordinate"},
+    SGHMC: {"step_size": 0.002, "friction": 200.0, "batch_size": 256},
+    SGNHT: {"step_size": 0.002, "diffusion": 100.0, "batch_size": 512},
 }
 
 # 400,000 draws of a multivariate t around the mode, effective sizes above 350,000.
@@ -29,7 +29,7 @@ def test_the_settings_of_the_readme(cls, n_features, backend):
         X, y = pm.Data("X", features[:, :n_features]), pm.Data("y", switched)
         beta = pm.Flat("beta", shape=n_features)
         pm.Bernoulli("switched", logit_p=X @ beta, observed=y)
-        step = cls(batch_size=256, steps_per_draw=500, backend=backend, **SETTINGS[cls])
+        step = cls(steps_per_draw=500, backend=backend, **SETTINGS[cls])
         idata = pm.sample(
             draws=1000, tune=100, chains=4, cores=2, step=step, random_seed=11, progressbar=False
         )

@@ -38,7 +38,8 @@ class SGHMC(SGMCMC):
     vars : list of variables, optional
         What to sample; default all continuous variables.
     step_size : float or Schedule
-        h > 0. Stable for h^2 times the largest curvature of U below 4.
+        h > 0. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the largest curvature
+        of U below 4; Euler asks for less, and for h C well below 2.
     friction : float or array of shape (d,)
         C > 0, a rate (one over time).
     noise_estimate : float or array of shape (d,)
@@ -101,6 +102,12 @@ class SGHMC(SGMCMC):
                 f"noise_estimate={self.noise_estimate!r} exceeds friction x temperature = "
                 f"{self.friction!r} x {self.temperature!r}: the injected noise would be negative. "
                 "Raise friction or lower step_size."
+            )
+        if noise_estimate.any() and not (self.target.groups and self.batches == "random"):
+            raise ValueError(
+                f"noise_estimate={self.noise_estimate!r} is for batches drawn independently: exact "
+                "gradients (batch_size=None) have no noise, and that of batches='epochs' is not "
+                "independent. Leave it out, or use batches='random' with a batch_size."
             )
         return {"friction": friction, "diffusion": friction * self.temperature - noise_estimate}
 

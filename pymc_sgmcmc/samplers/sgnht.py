@@ -29,24 +29,27 @@ class SGNHT(SGMCMC):
     the thermostat, dp = -xi p dt + sqrt(2 A T) dW solved exactly, half the thermostat, half a
     drift.
 
-    Leaves invariant: exp(-(U(q) + p.p / 2 + d Q (xi - A)^2 / 2) / T) as h -> 0; gradient noise of
+    Leaves invariant: exp(-(U(q) + p.p / 2 + d Q (xi - A)^2 / 2) / T) as h -> 0, with the sum of
+    Q (xi_i - A_i)^2 / 2 for one xi a coordinate; gradient noise of
     one variance V in all coordinates moves xi's mean to A + h V / (2 T) and nothing else. Noise
     that differs between coordinates leaves some too wide and others too narrow: use
     ``thermostat="coordinate"``, a larger batch, or a diffusion well above h V / 2. The kinetic
     temperature is T whatever happens to q: it proves nothing about q.
 
     Euler has a bias of first order, Var(q) = s2 (1 - h <xi> / 2) on a Gaussian coordinate of
-    variance s2, and is unstable unless 2 h (A + h V / 2) < 1. BADODAB has neither.
+    variance s2, and is unstable unless 2 h (A + h V / 2) < 1, and sometimes then. BADODAB has
+    neither.
 
-    One gradient an inner step. The paper's eta is h^2, its alpha is xi h and its a is A h.
+    One gradient an inner step. In the paper's algorithm 2, eta is h^2, alpha is xi h and a is A h.
 
     Parameters
     ----------
     vars : list of variables, optional
         What to sample; default all continuous variables.
     step_size : float or Schedule
-        h > 0. Stable for h^2 times the largest curvature of U below 4.
-    diffusion : float or array of shape (d,)
+        h > 0. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the largest curvature
+        of U below 4; Euler asks for less, and for h xi well below 2.
+    diffusion : float, or array of shape (d,) with ``thermostat="coordinate"``
         A > 0, a rate (one over time): the injected noise, and where xi starts.
     thermostat : {"scalar", "coordinate"}
         One xi for all coordinates, or one for each.
@@ -111,12 +114,17 @@ class SGNHT(SGMCMC):
         diffusion = per_coordinate("diffusion", self.diffusion, d)
         return {
             "p": np.sqrt(self.temperature) * rng.standard_normal(d),
-            "xi": np.mean(diffusion) if self.thermostat == "scalar" else np.zeros(d) + diffusion,
+            "xi": diffusion if self.thermostat == "scalar" else np.zeros(d) + diffusion,
         }
 
     def coefficients(self):
         d = self.target.size
         diffusion = per_coordinate("diffusion", self.diffusion, d)
+        if self.thermostat == "scalar" and diffusion.ndim:
+            raise ValueError(
+                "diffusion has one value for each coordinate: that needs thermostat='coordinate', "
+                "as one friction cannot balance several diffusions."
+            )
         coordinates = d if self.thermostat == "scalar" else 1
         mass = self.thermal_mass
         if mass == "auto":
