@@ -9,6 +9,7 @@ Z (steps, k, d) come from outside.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 import pytensor
@@ -41,8 +42,9 @@ class KernelOutput:
 
     def is_finite(self) -> bool:
         """Whether the state, the last gradient, and U there and at the end are finite."""
-        values = (self.q, *self.state, self.grad_norm, self.logp, self.end_logp)
-        return all(np.isfinite(value).all() for value in values)
+        return isfinite(self.grad_norm + self.logp + self.end_logp) and all(
+            np.isfinite(value).all() for value in (self.q, *self.state)
+        )
 
 
 class _Trace:
