@@ -8,13 +8,13 @@ import numpy as np
 from pymc import modelcontext
 from pymc.blocking import PointType, RaveledVars
 from pymc.stats.convergence import SamplerWarning
-from pymc.step_methods.compound import Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batches import SOURCES
+from pymc_sgmcmc.chain import STATS, ChainState
 from pymc_sgmcmc.checks import natural, one_of, positive
 from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up
@@ -22,27 +22,12 @@ from pymc_sgmcmc.inspection import warn_about_leftovers, warn_about_rows
 from pymc_sgmcmc.integrators import kinetic_temperature
 from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.progress import progress_columns, progress_updates
-from pymc_sgmcmc.running_sums import MOMENTS, SUMS_DTYPE, RunningSums
+from pymc_sgmcmc.running_sums import MOMENTS, RunningSums
 from pymc_sgmcmc.schedules import as_schedule
 from pymc_sgmcmc.starts import Starts
 from pymc_sgmcmc.target import Target
 
 __all__ = ["SGMCMC"]
-
-
-@dataclass_state
-class ChainState(StepMethodState):
-    """All that one chain carries from draw to draw, beside its position."""
-
-    tune: bool
-    started: bool
-    inner_steps: int
-    draw: int
-    divergences: int
-    failures: int
-    carried: tuple
-    batch_states: tuple
-    running_sums: RunningSums
 
 
 class SGMCMC(ChainStep):
@@ -102,21 +87,10 @@ class SGMCMC(ChainStep):
     """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` it has."""
 
     _state_class = ChainState
-    stats_dtypes_shapes: ClassVar[dict[str, tuple]] = {
-        "step_size": (np.float64, []),
-        "grad_norm": (np.float64, []),
-        "minibatch_logp": (np.float64, []),
-        "n_steps": (np.int64, []),
-        "diverging": (bool, []),
-        "divergences": (np.int64, []),
-        "warning": (SamplerWarning, None),
-        "running_sums": (SUMS_DTYPE, None),
-    }
+    stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
 
     def __init_subclass__(cls):
-        cls.stats_dtypes_shapes = SGMCMC.stats_dtypes_shapes | {
-            name: (np.float64, []) for name in cls.extra_stats
-        }
+        cls.stats_dtypes_shapes = STATS | {name: (np.float64, []) for name in cls.extra_stats}
 
     def __init__(
         self,

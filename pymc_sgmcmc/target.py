@@ -9,16 +9,15 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc import Model
-from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.pytensorf import make_shared_replacements
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.density import log_density_terms
+from pymc_sgmcmc.evaluation import Evaluation
 from pymc_sgmcmc.inspection import (
     check_initial_point,
     check_model,
@@ -32,9 +31,6 @@ from pymc_sgmcmc.separation import prove_separation
 __all__ = ["Target"]
 
 _log = logging.getLogger("pymc.sgmcmc")
-
-CHUNK = 2**22
-"""Numbers of row data in one chunk of an exact gradient: 32 MB in float64."""
 
 
 class Target:
@@ -102,9 +98,7 @@ class Target:
         self.shared = make_shared_replacements(point, self.vars, model)
         self.backend = backend
 
-        rvs = [*model.free_RVs, *model.observed_RVs, *model.potentials]
-        terms = clone_replace(model.logp(vars=rvs, sum=False), self.shared, rebuild_strict=False)
-        terms = dict(zip(rvs, _infinite_outside_support(terms), strict=True))
+        terms = log_density_terms(model, self.shared)
         refuse_missing(terms)
         check_initial_point(model, terms, point)
 
@@ -176,14 +170,12 @@ class Target:
             index -= size
         raise IndexError(index)
 
-    def estimator(self) -> Callable:
+    def estimator(self, exact_weight: Any = 1.0) -> Callable:
         """Return ``estimate(q, rows, weights)``: graphs of U and its gradient at `q` (d,).
 
-        `rows`: one index vector for each group; `weights`: N_k / n_k for each group.
+        `rows`: one index vector for each group; `weights`: N_k / n_k for each group;
+        `exact_weight`: that of the prior and the likelihoods that are not minibatched.
         """
-        return self._estimator(1.0)
-
-    def _estimator(self, exact_weight) -> Callable:
         rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
         weights = [
             pt.scalar(f"weight_{group.name}", dtype=pytensor.config.floatX) for group in self.groups
@@ -212,16 +204,6 @@ class Target:
             start = stop
         return parts
 
-    @cached_property
-    def _value_and_gradient(self) -> CompiledGraph:
-        q = pt.vector("q", dtype=pytensor.config.floatX, shape=(self.size,))
-        exact_weight = pt.scalar("exact_weight", dtype=pytensor.config.floatX)
-        weights = pt.vector("weights", dtype=pytensor.config.floatX)
-        rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
-        outputs = self._estimator(exact_weight)(q, rows, [weights[k] for k in range(len(rows))])
-        inputs = [q, exact_weight, *([weights] if rows else []), *rows]
-        return CompiledGraph(inputs, outputs, self.backend or Backend())
-
     def value_and_gradient(
         self, q: np.ndarray, rows: Sequence[np.ndarray] | None = None
     ) -> tuple[float, np.ndarray]:
@@ -239,36 +221,11 @@ class Target:
         gradient : array, shape (d,), float64
         """
         lengths = self.check_lengths()
-        if rows is not None:
-            weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
-            return self._evaluate(q, 1.0, weights, rows)
-        value, gradient = self._evaluate(q, 1.0, np.zeros(len(lengths)), self._first_rows())
-        for k, group in enumerate(self.groups):
-            weights = np.eye(len(lengths))[k]
-            widest = max(np.prod(data.shape) / lengths[k] for data in group.data)
-            chunk = max(1, int(CHUNK / widest))
-            for start in range(0, lengths[k], chunk):
-                part = self._first_rows()
-                part[k] = np.arange(start, min(start + chunk, lengths[k]))
-                chunk_value, chunk_gradient = self._evaluate(q, 0.0, weights, part)
-                value, gradient = value + chunk_value, gradient + chunk_gradient
-        return value, gradient
+        if rows is None:
+            return self._evaluation.exact(q, lengths)
+        weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
+        return self._evaluation.on_rows(q, weights, rows)
 
-    def _first_rows(self) -> list[np.ndarray]:
-        return [np.zeros(1, dtype=np.int64) for _ in self.groups]
-
-    def _evaluate(self, q, exact_weight, weights, rows) -> tuple[float, np.ndarray]:
-        dtype = pytensor.config.floatX
-        weights = [np.asarray(weights, dtype)] if self.groups else []
-        indices = [np.asarray(row, np.int64) for row in rows]
-        value, gradient = self._value_and_gradient(
-            np.asarray(q, dtype), np.asarray(exact_weight, dtype), *weights, *indices
-        )
-        return float(value), np.asarray(gradient, dtype=np.float64)
-
-
-def _infinite_outside_support(terms: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """Return the terms with -inf in place of PyMC's exception for a parameter out of range."""
-    graph = FunctionGraph(outputs=list(terms), clone=False)
-    in2out(local_check_parameter_to_ninf_switch).rewrite(graph)
-    return list(graph.outputs)
+    @cached_property
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self.estimator, self.size, self.groups, self.backend or Backend())

@@ -35,7 +35,7 @@ def regression(**data):
     return model
 
 
-def refused(error, match, model=None, sampler=SGLD, **kwargs):
+def check_refused(error, match, model=None, sampler=SGLD, **kwargs):
     model = regression() if model is None else model
     with pytest.raises(error, match=match):
         sampler(model=model, **{"step_size": 0.01, "batch_size": 2} | kwargs)
@@ -43,7 +43,7 @@ def refused(error, match, model=None, sampler=SGLD, **kwargs):
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_good_call_reaches_the_compiler(sampler):
-    refused(Compiled, "compiles", sampler=sampler)
+    check_refused(Compiled, "compiles", sampler=sampler)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -63,7 +63,7 @@ def test_a_good_call_reaches_the_compiler(sampler):
     ],
 )
 def test_batch_size(sampler, batch_size, error, match):
-    refused(error, match, sampler=sampler, batch_size=batch_size)
+    check_refused(error, match, sampler=sampler, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("observed", [None, 1.0])
@@ -71,28 +71,30 @@ def test_batch_size_without_rows(observed):
     with pm.Model() as model:
         a = pm.Normal("a")
         pm.Normal("y", a, observed=observed)
-    refused(ValueError, "batch_size=2 .*no observed variable with rows", model)
-    refused(ValueError, "names 'y', which is neither", model, batch_size={"y": 2})
+    check_refused(ValueError, "batch_size=2 .*no observed variable with rows", model)
+    check_refused(ValueError, "names 'y', which is neither", model, batch_size={"y": 2})
 
 
 def test_two_batch_sizes_for_the_same_rows():
     model = regression()
     with model:
         pm.Normal("z", model["a"], observed=np.zeros(N), dims="row")
-    refused(ValueError, r"batch_size=\{'y': 2, 'z': 3\}.*share", model, batch_size={"y": 2, "z": 3})
+    check_refused(
+        ValueError, r"batch_size=\{'y': 2, 'z': 3\}.*share", model, batch_size={"y": 2, "z": 3}
+    )
 
 
 def test_no_rows_at_all():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("a"), observed=np.zeros(0))
-    refused(ValueError, "batch_size=2 is larger than the 0 rows of y", model)
+    check_refused(ValueError, "batch_size=2 is larger than the 0 rows of y", model)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_rows_that_do_not_separate(sampler):
     with pm.Model() as model:
         pm.MvNormal("y", pm.Normal("a") * np.ones(N), np.eye(N), observed=np.zeros(N))
-    refused(RowsDoNotSeparate, "rows of 'y' do not separate", model, sampler=sampler)
+    check_refused(RowsDoNotSeparate, "rows of 'y' do not separate", model, sampler=sampler)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -108,9 +110,11 @@ def test_discrete_variables(sampler):
 @pytest.mark.parametrize("name", ["step_size", "temperature"])
 def test_positive_numbers(sampler, name):
     for value in NOT_POSITIVE:
-        refused(ValueError, f"{name}={value} must be positive", sampler=sampler, **{name: value})
+        check_refused(
+            ValueError, f"{name}={value} must be positive", sampler=sampler, **{name: value}
+        )
     for value in ("a", None, True, np.ones(2), 1j):
-        refused(TypeError, f"^{name}=.* is not a number", sampler=sampler, **{name: value})
+        check_refused(TypeError, f"^{name}=.* is not a number", sampler=sampler, **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -120,31 +124,31 @@ def test_positive_numbers(sampler, name):
 def test_rates(sampler, name):
     zero = name == "noise_estimate"
     for value in NOT_POSITIVE[zero:]:
-        refused(ValueError, f"{name}={value} must be", sampler=sampler, **{name: value})
+        check_refused(ValueError, f"{name}={value} must be", sampler=sampler, **{name: value})
     value = [1.0, -1.0]
-    refused(ValueError, rf"{name}=\[1.0, -1.0\] must be", sampler=sampler, **{name: value})
+    check_refused(ValueError, rf"{name}=\[1.0, -1.0\] must be", sampler=sampler, **{name: value})
     for value in (np.ones(3), np.ones((2, 2))):
-        refused(ValueError, rf"{name} has shape .*\(2,\)", sampler=sampler, **{name: value})
+        check_refused(ValueError, rf"{name} has shape .*\(2,\)", sampler=sampler, **{name: value})
     for value in ("a", [1.0, "b"], {}):
-        refused(TypeError, f"{name}=.* is not a number", sampler=sampler, **{name: value})
+        check_refused(TypeError, f"{name}=.* is not a number", sampler=sampler, **{name: value})
     own = {"thermostat": "coordinate"} if sampler is SGNHT else {}
-    refused(Compiled, "compiles", sampler=sampler, **{name: [0.1, 0.2]}, **own)
+    check_refused(Compiled, "compiles", sampler=sampler, **{name: [0.1, 0.2]}, **own)
 
 
 def test_thermal_mass():
     for value in NOT_POSITIVE:
         match = f"thermal_mass={value} must be positive"
-        refused(ValueError, match, sampler=SGNHT, thermal_mass=value)
+        check_refused(ValueError, match, sampler=SGNHT, thermal_mass=value)
     for value in ("heavy", None, True):
         match = f"thermal_mass={value!r} is not a number"
-        refused(TypeError, match, sampler=SGNHT, thermal_mass=value)
+        check_refused(TypeError, match, sampler=SGNHT, thermal_mass=value)
 
 
 def test_noise_estimate_above_the_friction():
     match = "noise_estimate=1.5 exceeds friction x temperature = 2.0 x 0.5"
     kwargs = {"friction": 2.0, "temperature": 0.5, "sampler": SGHMC}
-    refused(ValueError, match, noise_estimate=1.5, **kwargs)
-    refused(Compiled, "compiles", noise_estimate=1.0, **kwargs)
+    check_refused(ValueError, match, noise_estimate=1.5, **kwargs)
+    check_refused(Compiled, "compiles", noise_estimate=1.0, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -162,23 +166,23 @@ def test_noise_estimate_above_the_friction():
 def test_choices(sampler, name, choice):
     for value in ("nonsense", 3, ["c"]):
         match = rf"{name}=.* is unknown: choose from \[.*{choice}"
-        refused(ValueError, match, sampler=sampler, **{name: value})
+        check_refused(ValueError, match, sampler=sampler, **{name: value})
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_steps_per_draw(sampler):
     for value in (0, -1):
         match = f"steps_per_draw={value} must be at least 1"
-        refused(ValueError, match, sampler=sampler, steps_per_draw=value)
+        check_refused(ValueError, match, sampler=sampler, steps_per_draw=value)
     for value in (1.5, True, "a", None):
         match = f"steps_per_draw={value!r} is not an integer"
-        refused(TypeError, match, sampler=sampler, steps_per_draw=value)
+        check_refused(TypeError, match, sampler=sampler, steps_per_draw=value)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", ["batchsize", "learning_rate", "target_accept"])
 def test_unknown_arguments(sampler, name):
-    refused(TypeError, name, sampler=sampler, **{name: 2})
+    check_refused(TypeError, name, sampler=sampler, **{name: 2})
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -190,17 +194,17 @@ def test_step_size_is_required(sampler):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_the_initial_point(value):
     point = {"a": np.array(value), "b": np.array(0.0)}
-    refused(ValueError, "'a' is not finite at the initial point", initial_point=point)
+    check_refused(ValueError, "'a' is not finite at the initial point", initial_point=point)
 
 
 def test_the_initial_point_is_incomplete():
-    refused(ValueError, r"initial_point.* lacks \['b'\]", initial_point={"a": np.array(0.0)})
+    check_refused(ValueError, r"initial_point.* lacks \['b'\]", initial_point={"a": np.array(0.0)})
 
 
 def test_data_outside_the_support():
     with pm.Model() as model:
         pm.Exponential("y", pm.HalfNormal("rate"), observed=[1.0, -1.0, 2.0])
-    refused(ValueError, "'y' is not finite at the initial point", model)
+    check_refused(ValueError, "'y' is not finite at the initial point", model)
 
 
 def test_missing_covariates():
@@ -209,10 +213,10 @@ def test_missing_covariates():
     model = regression()
     model["x"].set_value(x)
     for batch_size in (2, None):
-        refused(ValueError, "The data x of 'y' hold 1 NaN", model, batch_size=batch_size)
+        check_refused(ValueError, "The data x of 'y' hold 1 NaN", model, batch_size=batch_size)
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("a") * x, observed=np.zeros(N))
-    refused(ValueError, "of 'y' hold 1 NaN", model)
+    check_refused(ValueError, "of 'y' hold 1 NaN", model)
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -227,18 +231,18 @@ def test_missing_observations(masked, batch_size):
         warnings.simplefilter("ignore", ImputationWarning)
         model = regression(labels=labels)
     match = "observed data of 'y' hold NaN or masked.*imputed.*Drop the rows"
-    refused(ValueError, match, model, batch_size=batch_size)
+    check_refused(ValueError, match, model, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_nothing_to_sample(sampler):
     with pm.Model() as model:
         pass
-    refused(ValueError, "to sample", model, sampler=sampler, batch_size=None)
+    check_refused(ValueError, "to sample", model, sampler=sampler, batch_size=None)
     with model:
         pm.Bernoulli("z", 0.5)
-    refused(ValueError, "to sample", model, sampler=sampler, batch_size=None)
-    refused(ValueError, "to sample", sampler=sampler, vars=[])
+    check_refused(ValueError, "to sample", model, sampler=sampler, batch_size=None)
+    check_refused(ValueError, "to sample", sampler=sampler, vars=[])
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -253,14 +257,14 @@ def test_minibatch_and_total_size(batch_size):
         y = pm.Minibatch(np.arange(N) / 2, batch_size=2)
         pm.Normal("y", pm.Normal("a"), observed=y, total_size=N)
     match = "pm.Minibatch or total_size.*full data.*batch_size="
-    refused(ValueError, match, model, batch_size=batch_size)
+    check_refused(ValueError, match, model, batch_size=batch_size)
     with pm.Model() as model, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "total_size not provided")
         pm.Normal("y", pm.Normal("a"), observed=pm.Minibatch(np.arange(N) / 2, batch_size=2))
-    refused(ValueError, match, model, batch_size=batch_size)
+    check_refused(ValueError, match, model, batch_size=batch_size)
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("a"), observed=np.zeros(3), total_size=N)
-    refused(ValueError, match, model, batch_size=batch_size)
+    check_refused(ValueError, match, model, batch_size=batch_size)
 
 
 @pytest.mark.parametrize(
@@ -291,21 +295,23 @@ def test_a_deterministic_of_the_rows_is_warned_of(how):
         pm.Deterministic("mean", mean, dims="row" if how == "dims" else None)
         pm.Deterministic("short", model["a"] * np.ones(3))
     with pytest.warns(UserWarning, match="'mean' has one value for each of 6 rows") as record:
-        refused(Compiled, "compiles", model)
+        check_refused(Compiled, "compiles", model)
     assert len(record) == 1
 
 
 def test_leftover_variables_are_warned_of():
     model = regression()
     with pytest.warns(UserWarning, match=r"does not sample \['b'\].*NUTS"):
-        refused(Compiled, "compiles", model, vars=[model["a"]])
-    refused(Compiled, "compiles", model, vars=[model["a"]], batch_size=None)
+        check_refused(Compiled, "compiles", model, vars=[model["a"]])
+    check_refused(Compiled, "compiles", model, vars=[model["a"]], batch_size=None)
 
 
 def test_a_scalar_thermostat_takes_one_diffusion():
-    refused(ValueError, "thermostat='coordinate'", sampler=SGNHT, diffusion=np.array([1.0, 2.0]))
+    check_refused(
+        ValueError, "thermostat='coordinate'", sampler=SGNHT, diffusion=np.array([1.0, 2.0])
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"batch_size": None}, {"batch_size": 3, "batches": "epochs"}])
 def test_noise_estimates_are_for_independent_batches(wrong):
-    refused(ValueError, "noise_estimate=0.5", sampler=SGHMC, noise_estimate=0.5, **wrong)
+    check_refused(ValueError, "noise_estimate=0.5", sampler=SGHMC, noise_estimate=0.5, **wrong)

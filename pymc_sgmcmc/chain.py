@@ -1,0 +1,37 @@
+"""What one chain carries from draw to draw, and what it reports of each."""
+
+import numpy as np
+from pymc.stats.convergence import SamplerWarning
+from pymc.step_methods.compound import StepMethodState
+from pymc.step_methods.state import dataclass_state
+
+from pymc_sgmcmc.running_sums import SUMS_DTYPE, RunningSums
+
+__all__ = ["STATS", "ChainState"]
+
+STATS = {
+    "step_size": (np.float64, []),
+    "grad_norm": (np.float64, []),
+    "minibatch_logp": (np.float64, []),
+    "n_steps": (np.int64, []),
+    "diverging": (bool, []),
+    "divergences": (np.int64, []),
+    "warning": (SamplerWarning, None),
+    "running_sums": (SUMS_DTYPE, None),
+}
+"""Types and shapes of the stats of every sampler."""
+
+
+@dataclass_state
+class ChainState(StepMethodState):
+    """All that one chain carries from draw to draw, beside its position."""
+
+    tune: bool
+    started: bool
+    inner_steps: int
+    draw: int
+    divergences: int
+    failures: int
+    carried: tuple
+    batch_states: tuple
+    running_sums: RunningSums
