@@ -8,7 +8,7 @@ from typing import Any
 
 import pytensor
 from numba.core.errors import NumbaPerformanceWarning
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
 
 from pymc_sgmcmc.checks import one_of
@@ -59,6 +59,15 @@ def _wheel_blas():
     )
 
 
+def _correct(mode: str | Mode) -> Mode:
+    """The mode without a rewrite that gives wrong results.
+
+    PyTensor (2.38 and 3.3) turns sums of a matrix product and other terms into one call of BLAS,
+    and loses terms of another type on the way: the integers of y - (X @ b + z), say.
+    """
+    return get_mode(mode).excluding("gemm_optimizer")
+
+
 class Backend:
     """How graphs are compiled.
 
@@ -88,14 +97,15 @@ class Backend:
             self.compile_kwargs["mode"] = BACKENDS["numba"]
 
     @property
-    def scan_mode(self) -> str | None:
+    def scan_mode(self) -> Mode | None:
         """The mode of a scan's inner function, where PyTensor's own choice is a slower one."""
-        return "CVM" if self.compile_kwargs["mode"] == "CVM" else None
+        return _correct("CVM") if self.compile_kwargs["mode"] == "CVM" else None
 
     def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]):
         """Compile a function that trusts the types of its inputs."""
         with _wheel_blas():
-            function = pytensor.function(inputs, outputs, **self.compile_kwargs)
+            kwargs = self.compile_kwargs | {"mode": _correct(self.compile_kwargs["mode"])}
+            function = pytensor.function(inputs, outputs, **kwargs)
         function.trust_input = True
         return function
 

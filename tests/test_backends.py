@@ -30,6 +30,23 @@ def test_matrix_products_use_a_blas():
     np.testing.assert_allclose(function(a, b)[0], a @ b)
 
 
+@pytest.mark.parametrize("settings", [("c", {}), ("numba", {}), ("c", {"mode": "FAST_RUN"})])
+@pytest.mark.parametrize("dtype", ["int64", "int8", "bool", "float32"])
+def test_no_term_beside_a_matrix_product_is_lost(settings, dtype):
+    """PyTensor's C mode computes y - (X @ b + z) and forgets an integer z."""
+    x, b = pt.matrix("x", dtype="float64"), pt.vector("b", dtype="float64")
+    y, z = pt.vector("y", dtype="float64"), pt.vector("z", dtype=dtype)
+    s = pt.scalar("s", dtype="float64")
+    outputs = [y - (x @ b + z), y - x @ b - s * z, y + z + 2.0 * (x @ b)]
+    rng = np.random.default_rng(3)
+    X, B, Y = rng.normal(size=(4, 2)), rng.normal(size=2), rng.normal(size=4)
+    Z, S = np.array([1, 0, 1, 1], dtype), np.array(0.7)
+    expected = [Y - (X @ B + Z), Y - X @ B - S * Z, Y + Z + 2 * X @ B]
+    for output, value in zip(outputs, expected, strict=True):
+        function = Backend(*settings).function([x, b, y, z, s], [output, s])
+        np.testing.assert_allclose(function(X, B, Y, Z, S)[0], value)
+
+
 def test_a_compiled_graph_pickles_as_its_graph():
     import cloudpickle
 
