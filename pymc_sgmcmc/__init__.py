@@ -2,9 +2,21 @@
 
 from importlib.metadata import version
 
+from pymc_sgmcmc.checkpoints import load, resume, save
+from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.registration import register
+from pymc_sgmcmc.resumable import Resumable
 from pymc_sgmcmc.running_sums import running_sums
-from pymc_sgmcmc.samplers import SGHMC, SGLD, SGNHT
-from pymc_sgmcmc.schedules import Constant, CyclicalCosine, Polynomial, Schedule
+from pymc_sgmcmc.samplers import SGHMC, SGLD, SGNHT, Santa
+from pymc_sgmcmc.schedules import (
+    Annealing,
+    Constant,
+    CyclicalCosine,
+    GeometricAnnealing,
+    Polynomial,
+    PowerAnnealing,
+    Schedule,
+)
 
 __version__ = version("pymc_sgmcmc")
 
@@ -12,9 +24,19 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "Annealing",
     "Constant",
     "CyclicalCosine",
+    "GeometricAnnealing",
     "Polynomial",
+    "PowerAnnealing",
+    "Resumable",
+    "Santa",
     "Schedule",
+    "full_data",
+    "load",
+    "register",
+    "resume",
     "running_sums",
+    "save",
 ]

@@ -17,19 +17,27 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Santa
 from pymc_sgmcmc.data import wells
 
-TUNE = {"NUTS": 1000, "SGLD": 100, "SGHMC": 100, "SGNHT": 100}
+TUNE = {"NUTS": 1000, "SGLD": 100, "SGHMC": 100, "SGNHT": 100, "Santa": 100}
 
 SETTINGS = {
     "SGLD": (SGLD, {"step_size": 1e-5, "batch_size": 256}),
     "SGHMC": (SGHMC, {"step_size": 0.002, "friction": 200.0, "batch_size": 256}),
     "SGNHT": (SGNHT, {"step_size": 0.002, "diffusion": 100.0, "batch_size": 512}),
+    "Santa": (Santa, {"step_size": 0.0003, "diffusion": 800.0, "batch_size": 512}),
 }
-"""Step sizes well below the posterior sds (0.04 to 0.1), friction well above the noise."""
+"""Step sizes well below the posterior sds (0.04 to 0.1), friction well above the noise. Santa's are
+in its own units of time, its metric being about 6."""
 
-COLOURS = {"NUTS": "0.6", "SGLD": "#E69F00", "SGHMC": "#56B4E9", "SGNHT": "#009E73"}
+COLOURS = {
+    "NUTS": "0.6",
+    "SGLD": "#E69F00",
+    "SGHMC": "#56B4E9",
+    "SGNHT": "#009E73",
+    "Santa": "#CC79A7",
+}
 
 
 def wells_model() -> pm.Model:
@@ -121,7 +129,7 @@ def plot_marginals(results: dict, path: Path) -> None:
             )
         axis.set(title=feature, yticks=[], xlabel="coefficient")
         axis.spines[["top", "left", "right"]].set_visible(False)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

@@ -18,11 +18,11 @@ from pymc_sgmcmc.chain import STATS, ChainState
 from pymc_sgmcmc.checks import natural, one_of, positive
 from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up
-from pymc_sgmcmc.inspection import warn_about_leftovers, warn_about_rows
+from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.integrators import kinetic_temperature
 from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.progress import progress_columns, progress_updates
-from pymc_sgmcmc.running_sums import MOMENTS, RunningSums
+from pymc_sgmcmc.running_sums import MOMENTS, SUMS_DTYPE, RunningSums
 from pymc_sgmcmc.schedules import as_schedule
 from pymc_sgmcmc.starts import Starts
 from pymc_sgmcmc.target import Target
@@ -33,7 +33,8 @@ __all__ = ["SGMCMC"]
 class SGMCMC(ChainStep):
     """Stochastic-gradient Markov chain Monte Carlo: what all samplers have in common.
 
-    A sampler adds its hyper-parameters, `initial_state`, `coefficients` and `update`.
+    A sampler adds its hyper-parameters, `initial_state`, `coefficients` and `update`; where numbers
+    of its update change from one inner step to the next, `sequences`.
 
     Parameters
     ----------
@@ -43,7 +44,8 @@ class SGMCMC(ChainStep):
         h > 0, the time step of the diffusion at each inner step.
     batch_size : int, mapping, or None
         Rows in a minibatch, at most the number of rows. A mapping gives it by the name of the row
-        dimension or of an observed variable (None: exact). None: the exact gradient of all rows.
+        dimension or of an observed variable (None: exact). None: the exact gradient of all rows,
+        or the batch size of the `pm.Minibatch` of a model that has one.
     batches : {"random", "epochs"}
         With replacement, independently at each inner step; or shuffled passes over the rows.
     gradient : {"plain"}
@@ -84,7 +86,10 @@ class SGMCMC(ChainStep):
     name: ClassVar[str]
     integrator: str | None = None
     extra_stats: ClassVar[tuple[str, ...]] = ()
-    """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` it has."""
+    """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` that it
+    has, and of `sequences`, whose last value in a draw is the stat."""
+    learned: ClassVar[tuple[str, ...]] = ()
+    """Names of the carried variables that are learned: a divergence leaves them as they were."""
 
     _state_class = ChainState
     stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
@@ -130,13 +135,16 @@ class SGMCMC(ChainStep):
         self.target = Target(
             model, vars, batch_size=batch_size, rows=rows, initial_point=point, backend=backend
         )
-        warn_about_rows(model)
-        if batch_size is not None and blocked:
-            warn_about_leftovers(model, vars)
+        warn_about_deterministics(model, self.target.model)
+        minibatched = bool(self.target.groups)
+        warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
         super().__init__(vars, self.target.shared, blocked=blocked, rng=rng)
+        # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
+        sums = {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
+        self.stats_dtypes_shapes = self.stats_dtypes_shapes | sums
         self._starts = Starts(model, vars, model.initial_point())
 
-        self._coefficients = self.coefficients()
+        self.start_chain(self.rng)
         self._kernel = Kernel(
             self.target,
             self.update,
@@ -144,9 +152,8 @@ class SGMCMC(ChainStep):
             self._coefficients,
             self.kinetic,
             backend,
+            sequences=self.sequences(np.zeros(1, dtype=int)),
         )
-        self.tune = True
-        self.start_chain()
         self._probe(self._starts.default, np.random.default_rng(0))  # Numba compiles when called.
 
     @abstractmethod
@@ -157,12 +164,24 @@ class SGMCMC(ChainStep):
     def coefficients(self) -> dict[str, np.ndarray]:
         """Numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
 
+    def sequences(self, steps: np.ndarray) -> dict[str, np.ndarray]:
+        """Numbers of the update that change with the inner step, by name, at each of `steps`.
+
+        `steps`: absolute counts (0, 1, ...) of the coming inner steps of the chain; `self.tune`
+        says whether it is tuning. All else must be a pure function of the hyper-parameters.
+        """
+        return {}
+
+    def notice(self) -> SamplerWarning | None:
+        """What the user should be told at the coming draw, which follows `self.inner_steps`."""
+        return None
+
     @abstractmethod
-    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **coefficients):
+    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
         """One inner step: the new (q, *state), with one call of ``grad(q)``.
 
         ``grad(q)``: the minibatch gradient of U, (d,); ``h``: the step size; ``noise()``: fresh
-        standard normals, (d,).
+        standard normals, (d,). `numbers`: those of `sequences` at this step, and the coefficients.
         """
 
     def kinetic(self, p_before, p_after, g, h):
@@ -179,8 +198,10 @@ class SGMCMC(ChainStep):
     def _make_progressbar_update_functions(self):
         return progress_updates(self.stats_dtypes_shapes)
 
-    def start_chain(self) -> None:
+    def start_chain(self, rng: np.random.Generator) -> None:
         self._lengths = self.target.examine()
+        self._coefficients = self.coefficients()
+        self.tune = True  # PyMC does not say so to worker processes; it does say stop_tuning
         self.started = False
         self.inner_steps = self.draw = self.divergences = self.failures = 0
         self.carried = ()
@@ -196,10 +217,11 @@ class SGMCMC(ChainStep):
         q = np.asarray(q0.data, dtype=self._kernel.dtype)
         if not self.started:
             q = self._starts.find(q, self.rng, self._probe, jitter=self.jitter)
-            self.carried = self._fresh_state()
+            self.carried = tuple(self.initial_state(self.rng).values())
             self.started = True
         steps = self.steps_per_draw
-        step_sizes = self._schedule(self.inner_steps + np.arange(steps))
+        counts = self.inner_steps + np.arange(steps)
+        step_sizes, sequences = self._schedule(counts), self.sequences(counts)
         output = self._kernel(
             q,
             self.carried,
@@ -210,8 +232,9 @@ class SGMCMC(ChainStep):
                 (steps, self._kernel.n_noise, self.target.size), dtype=self._kernel.dtype
             ),
             self._coefficients,
+            sequences,
         )
-        warning = None
+        warning = self.notice()
         finite = output.is_finite()
         if finite:
             q, self.carried, self.failures = output.q, output.state, 0
@@ -230,6 +253,7 @@ class SGMCMC(ChainStep):
             "kinetic_temperature": output.kinetic_temperature,
             "thermostat": output.sums[MOMENTS.index("xi")].mean() / steps,
         }
+        stats |= {name: values[-1] for name, values in sequences.items()}
         self.inner_steps += steps
         self.draw += 1
         return RaveledVars(q, q0.point_map_info), [
@@ -244,13 +268,11 @@ class SGMCMC(ChainStep):
         ]
         state = tuple(self.initial_state(np.random.default_rng(0)).values())
         normals = np.zeros((1, self._kernel.n_noise, self.target.size))
+        sequences = self.sequences(np.zeros(1, dtype=int))
         output = self._kernel(
-            q, state, np.zeros(1), self._lengths, rows, normals, self._coefficients
+            q, state, np.zeros(1), self._lengths, rows, normals, self._coefficients, sequences
         )
         return bool(np.isfinite([output.logp, output.grad_norm]).all())
-
-    def _fresh_state(self) -> tuple[np.ndarray, ...]:
-        return tuple(self.initial_state(self.rng).values())
 
     def _draw_rows(self) -> list[np.ndarray]:
         drawn = [
@@ -264,7 +286,9 @@ class SGMCMC(ChainStep):
 
     def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
         """Roll back to the last finite q with fresh momentum, or give up."""
-        self.carried = self._fresh_state()
+        fresh = self.initial_state(self.rng)
+        kept = dict(zip(fresh, self.carried, strict=True))
+        self.carried = tuple((fresh | {name: kept[name] for name in self.learned}).values())
         self.running_sums = RunningSums.zeros(self.target.size)
         self.divergences += 1
         self.failures += 1

@@ -15,7 +15,8 @@ STATS = {
     "minibatch_logp": (np.float64, []),
     "n_steps": (np.int64, []),
     "diverging": (bool, []),
-    "divergences": (np.int64, []),
+    # Equal to both int (NUTS) and np.int64 (HamiltonianMC): in one run PyMC wants them the same.
+    "divergences": (np.dtype(np.int64), []),
     "warning": (SamplerWarning, None),
     "running_sums": (SUMS_DTYPE, None),
 }

@@ -17,6 +17,13 @@ def positive(name: str, value: Any) -> float:
     return value
 
 
+def fraction(name: str, value: Any) -> float:
+    """Return `value` if it is a number between 0 and 1, both excluded, else raise."""
+    if positive(name, value) >= 1:
+        raise ValueError(f"{name}={value!r} must be below 1.")
+    return value
+
+
 def natural(name: str, value: Any) -> int:
     """Return `value` as an int if it is a whole number of at least one, else raise."""
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -2,19 +2,16 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from pymc import Model
-from pymc.data import MinibatchOp
-from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
-from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.minibatch import minibatches
 from pymc_sgmcmc.row_axes import row_dim, value_of
 
 
@@ -32,12 +29,6 @@ def check_model(model: Model, vars: Sequence[TensorVariable]) -> None:
             "ones. Give them to another step method, as in "
             "pm.sample(step=[SGNHT([beta], ...), pm.Metropolis([z])])."
         )
-    for node in {v.owner for v in ancestors([*model.basic_RVs, *model.potentials]) if v.owner}:
-        if isinstance(node.op, MinibatchOp | MinibatchRandomVariable):
-            raise ValueError(
-                "The model uses pm.Minibatch or total_size, which scale its likelihood: write it "
-                "for the full data (no total_size) and pass batch_size= to the step method."
-            )
     # PyMC splits a variable that is observed in part into two, and puts them together by its name.
     for name in (variable.name for variable in model.deterministics):
         if f"{name}_observed" in model.named_vars and f"{name}_unobserved" in model.named_vars:
@@ -85,48 +76,25 @@ def _shorten(point: Mapping[str, np.ndarray]) -> str:
     )
 
 
-def resolve_batch_sizes(batch_size: Any, model: Model) -> dict[str, int]:
-    """Return the batch size of each observed variable to be minibatched, by its name."""
-    if batch_size is None:
-        return {}
-    if not isinstance(batch_size, Mapping):
-        size = natural("batch_size", batch_size)
-        with_rows = [rv.name for rv in model.observed_RVs if rv.type.ndim]
-        if not with_rows:
-            raise ValueError(
-                f"batch_size={size} cannot be honoured: the model has no observed variable with "
-                "rows. Leave batch_size out (pm.Potential terms are always exact)."
-            )
-        return dict.fromkeys(with_rows, size)
-    dims = {rv.name: row_dim(model, rv) for rv in model.observed_RVs if rv.type.ndim}
-    known = [*dims, *sorted({dim for dim in dims.values() if dim} - set(dims))]
-    sizes = {}
-    for key, size in batch_size.items():
-        if key not in known:
-            raise ValueError(
-                f"batch_size={dict(batch_size)!r} names {key!r}, which is neither an observed "
-                f"variable with rows nor the dimension of one: choose from {known}."
-            )
-        sizes[key] = None if size is None else natural(f"batch_size[{key!r}]", size)
-    of_each = {name: sizes.get(name, sizes.get(dim)) for name, dim in dims.items()}
-    return {name: size for name, size in of_each.items() if size is not None}
+def warn_about_deterministics(model: Model, full: Model) -> None:
+    """Warn of each Deterministic of `model` that is costly to store, or a batch's: `full` has none.
 
-
-def common_size(observed: Sequence[str], sizes: Mapping[str, int]) -> int:
-    """Return the batch size of variables that share their rows; raise if there are several."""
-    own = {name: sizes[name] for name in observed}
-    if len(set(own.values())) != 1:
-        raise ValueError(
-            f"batch_size={own!r}: these variables share their rows, so give them one batch size "
-            "(or None: exact)."
+    `pm.sample` evaluates and stores all of them at every draw.
+    """
+    batched = [variable for variable in model.deterministics if variable not in full.deterministics]
+    for variable in batched:
+        warnings.warn(
+            f"The Deterministic {variable.name!r} depends on a pm.Minibatch: PyMC stores it for "
+            "another random batch at every draw. Leave it out with pm.sample(var_names=[...]), and "
+            "compute it afterwards under full_data(model).",
+            UserWarning,
+            stacklevel=4,
         )
-    return own[observed[0]]
+    _warn_about_rows(full, [v for v in model.deterministics if v.type.ndim and v not in batched])
 
 
-def warn_about_rows(model: Model, draws: int = 1000) -> None:
-    """Warn of each Deterministic that has the length of the data: it is stored at every draw."""
+def _warn_about_rows(model: Model, vectors: Sequence[TensorVariable], draws: int = 1000) -> None:
     observed = [rv for rv in model.observed_RVs if rv.type.ndim]
-    vectors = [deterministic for deterministic in model.deterministics if deterministic.type.ndim]
     lengths = interpreted([], [v.shape[0] for v in observed])()
     row_dims = {row_dim(model, rv) for rv in observed} - {None}
     for vector in vectors:
@@ -139,7 +107,7 @@ def warn_about_rows(model: Model, draws: int = 1000) -> None:
                 f"({8e-6 * n_rows * draws:.3g} MB for {draws} draws of one chain). Leave it out "
                 "with pm.sample(var_names=[...]), or compute it afterwards.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
@@ -152,13 +120,39 @@ def _leading_length(model: Model, vector: TensorVariable) -> int:
     return int(interpreted(values, [length])(*(point[v.name] for v in values))[0])
 
 
-def warn_about_leftovers(model: Model, vars: Sequence[TensorVariable]) -> None:
-    """Warn if continuous variables have no part in this step: pm.sample would give them to NUTS."""
-    leftovers = [var.name for var in model.continuous_value_vars if var not in vars]
-    if leftovers:
+def warn_about_leftovers(
+    model: Model, vars: Sequence[TensorVariable], *, minibatched: bool, blocked: bool
+) -> None:
+    """Warn of variables that this step leaves to methods which evaluate another posterior, or all.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        What the user wrote.
+    vars : sequence of value variables
+        What this step samples.
+    minibatched : bool
+        Whether it does so on minibatches.
+    blocked : bool
+        Whether it samples them together; if not, other steps of the same call have the others.
+    """
+    leftovers = [var for var in model.value_vars if var not in vars]
+    continuous = [var for var in leftovers if var in model.continuous_value_vars]
+    if minibatches(model):
+        leftovers = leftovers if blocked else [v for v in leftovers if v not in continuous]
+        names = [model.values_to_rvs[var].name for var in leftovers]
+        cure = (
+            "PyMC's step methods evaluate a model with pm.Minibatch on another random batch at "
+            "each call, and sample a wrong posterior: build theirs on all rows, as in "
+            f"pm.Metropolis([{', '.join(names)}], model=full_data(model))."
+        )
+    else:
+        names = [var.name for var in continuous] if minibatched and blocked else []
+        cure = (
+            "Unless you pass another step method for them, pm.sample gives them to NUTS, which "
+            "evaluates all rows at every step."
+        )
+    if names:
         warnings.warn(
-            f"This step method does not sample {leftovers}. Unless you pass another step method "
-            "for them, pm.sample gives them to NUTS, which evaluates all rows at every step.",
-            UserWarning,
-            stacklevel=4,
+            f"This step method does not sample {names}. {cure}", UserWarning, stacklevel=4
         )

@@ -1,13 +1,13 @@
 """One stored draw as one call of one compiled function: a scan over the inner steps.
 
-    q', state', sums, ... = kernel(q, *state, H, N, *rows, Z, *coefficients)
+    q', state', sums, ... = kernel(q, *state, H, *sequences, N, *rows, Z, *coefficients)
 
-Nothing random, scheduled or adaptive lives in the graph: step sizes H (steps,), row indices
-(steps, n) for each group of observed variables with N (groups,) rows, and standard normals
-Z (steps, k, d) come from outside.
+Nothing random, scheduled or adaptive lives in the graph: step sizes H and whatever else a sampler
+plans for each step (steps,), row indices (steps, n) for each group of observed variables with
+N (groups,) rows, and standard normals Z (steps, k, d) come from outside.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
@@ -73,7 +73,8 @@ class Kernel:
     ----------
     target : Target
     update : callable
-        ``update(q, *state, grad=, h=, noise=, **coefficients)`` returns the new (q, *state).
+        ``update(q, *state, grad=, h=, noise=, **sequences, **coefficients)`` returns the new
+        (q, *state).
     state : mapping of str to array
         Values with the shapes of the carried variables; "p" and "xi" enter the running sums.
     coefficients : mapping of str to array
@@ -81,6 +82,8 @@ class Kernel:
     kinetic : callable
         ``kinetic(p_before, p_after, g, h)``: the kinetic temperature over the inner steps.
     backend : Backend
+    sequences : iterable of str
+        Names of the numbers that each call gives for each inner step.
 
     Attributes
     ----------
@@ -96,12 +99,14 @@ class Kernel:
         coefficients: Mapping[str, np.ndarray],
         kinetic: Callable,
         backend: Backend,
+        sequences: Iterable[str] = (),
     ):
         self.dtype = pytensor.config.floatX
         start = {"q": pt.tensor("q", dtype=self.dtype, shape=(target.size,))}
         start |= _symbols(state, self.dtype)
         data = _symbols(coefficients, self.dtype)
         step_sizes = pt.vector("H", dtype=self.dtype)
+        planned = {name: pt.vector(name, dtype=self.dtype) for name in sequences}
         lengths = pt.vector("N", dtype=self.dtype)
         rows = [pt.lmatrix(f"rows_{group.name}") for group in target.groups]
         normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, target.size))
@@ -109,10 +114,11 @@ class Kernel:
         # N / n, outside the scan; a scalar for each group, for the loop to carry along.
         weights = [lengths[k] / row.shape[1].astype(self.dtype) for k, row in enumerate(rows)]
 
-        def advance(h, on_rows, z, *values):
+        def advance(h, numbers, on_rows, z, *values):
             """One inner step: the new values, and what it asked for."""
             trace = _Trace(estimate, on_rows, weights, z)
-            new = update(*values, grad=trace.grad, h=h, noise=trace.noise, **data)
+            own = dict(zip(planned, numbers, strict=True)) | data
+            new = update(*values, grad=trace.grad, h=h, noise=trace.noise, **own)
             if len(trace.estimates) != 1:
                 raise ValueError(
                     f"update asked for {len(trace.estimates)} gradients: an inner step has one."
@@ -120,14 +126,15 @@ class Kernel:
             return [value.astype(self.dtype) for value in new], trace
 
         def inner_step(h, *args):
+            numbers, args = args[: len(planned)], args[len(planned) :]
             on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
-            new, trace = advance(h, on_rows, z, *args[: len(start)])
+            new, trace = advance(h, numbers, on_rows, z, *args[: len(start)])
             self.n_noise = trace.n_noise
             return [*new, trace.estimates[0][1]]
 
         *paths, g = scan(
             inner_step,
-            sequences=[step_sizes, *rows, normals],
+            sequences=[step_sizes, *planned.values(), *rows, normals],
             outputs_info=[*start.values(), None],
             non_sequences=[*weights, *data.values()],
             mode=backend.scan_mode,
@@ -138,7 +145,11 @@ class Kernel:
         # which is infinite outside the support.
         last_rows = [row[-1] for row in rows]
         _, last = advance(
-            step_sizes[-1], last_rows, normals[-1], *(path[-1] for path in before.values())
+            step_sizes[-1],
+            [values[-1] for values in planned.values()],
+            last_rows,
+            normals[-1],
+            *(path[-1] for path in before.values()),
         )
         end, _ = estimate(after["q"][-1], last_rows, weights)
         temperature = pt.as_tensor(np.nan)
@@ -152,16 +163,20 @@ class Kernel:
             -end,
             temperature,
         ]
-        given = [step_sizes, *([lengths] if rows else []), *rows, normals, *data.values()]
+        given = [step_sizes, *planned.values(), *([lengths] if rows else []), *rows, normals]
+        given += data.values()
         self._function = CompiledGraph([*start.values(), *given], outputs, backend)
-        self._n_state, self._minibatched = len(state), bool(rows)
+        self._n_state, self._minibatched, self._planned = len(state), bool(rows), list(planned)
 
-    def __call__(self, q, state, step_sizes, lengths, rows, normals, coefficients) -> KernelOutput:
+    def __call__(
+        self, q, state, step_sizes, lengths, rows, normals, coefficients, sequences
+    ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe."""
         q, *rest = self._function(
             self._array(q),
             *map(self._array, state),
             self._array(step_sizes),
+            *(self._array(sequences[name]) for name in self._planned),
             *([self._array(lengths)] if self._minibatched else []),
             *rows,
             self._array(normals),

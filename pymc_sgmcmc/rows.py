@@ -1,6 +1,6 @@
 """Observed variables as functions of their rows: the data that are sliced, and the sliced terms."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytensor
@@ -14,6 +14,7 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.batching import Batching, is_among
 from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.refusal import refusal
 from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_axis, row_dim, value_of
@@ -77,17 +78,19 @@ class RowGroup:
 
 def find_groups(
     model: Model,
+    batches: Sequence[Batching],
     terms: Mapping[TensorVariable, TensorVariable],
     names: Mapping[Variable, str],
     axes: Mapping[str, int | None],
 ) -> list[RowGroup]:
-    """Group observed variables by their rows, and slice the data of each.
+    """Slice the data of observed variables that share their rows.
 
     Parameters
     ----------
     model : pymc.Model
+    batches : sequence of Batching
     terms : mapping
-        The elementwise log-likelihood of each observed variable that is to be sliced.
+        The elementwise log-likelihood of each observed variable.
     names : mapping
         The variables' names behind the tensors that stand for other variables' values.
     axes : mapping of str to int or None
@@ -95,21 +98,25 @@ def find_groups(
     """
     axes = check_axes(axes)
     unknown = set(axes)
-    members: dict[object, list[TensorVariable]] = {}
-    for rv in terms:
-        members.setdefault(row_dim(model, rv) or number_of_rows(model, rv), []).append(rv)
     groups = []
-    for key, rvs in members.items():
+    for batch in batches:
+        rvs = batch.observed
         found: dict[Variable, RowData] = {}
         sliced = []
         n_rows = number_of_rows(model, rvs[0])
+        key = next(filter(None, (row_dim(model, rv) for rv in rvs)), n_rows)
         for rv in rvs:
             for leaf in graph_inputs([terms[rv]]):
                 if not isinstance(leaf, SharedVariable | Constant) or leaf in found:
                     continue
-                name = names.get(leaf) or leaf.name
+                name = names.get(leaf) or leaf.name or _name(model, rv, leaf)
+                if name not in axes and not batch.may_slice(leaf):
+                    continue
                 unknown.discard(name)
-                axis = row_axis(model, leaf, name, key, n_rows, axes)
+                if name in axes or not batch.draws(leaf):
+                    axis = row_axis(model, leaf, name, key, n_rows, axes)
+                else:
+                    axis = 0
                 if axis is not None:
                     found[leaf] = _row_data(
                         leaf, name or f"an unnamed array of shape {value_of(leaf).shape}", axis
@@ -119,7 +126,7 @@ def find_groups(
         if not found:
             raise ValueError(
                 f"rows={axes!r} leaves no data of {', '.join(rv.name for rv in rvs)} to slice: "
-                f"pass batch_size={{{name!r}: None, ...}} for its exact likelihood."
+                f"{batch.exact(name)}."
             )
         groups.append(
             RowGroup(name, tuple(rv.name for rv in rvs), tuple(found.values()), tuple(sliced))
@@ -131,6 +138,11 @@ def find_groups(
             f"Data that are sliced by row: {known}."
         )
     return groups
+
+
+def _name(model: Model, rv: TensorVariable, leaf: SharedVariable | Constant) -> str | None:
+    """That of the variable whose observed values they are: `pm.Minibatch` gives them none."""
+    return rv.name if is_among(leaf, graph_inputs([model.rvs_to_values[rv]])) else None
 
 
 def _row_data(leaf: SharedVariable | Constant, name: str, axis: int) -> RowData:

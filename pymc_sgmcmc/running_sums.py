@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import xarray as xr
+from pymc.step_methods.compound import flat_statname
 
 __all__ = ["MOMENTS", "SUMS_DTYPE", "RunningSums", "moment_sums", "running_sums"]
 
@@ -85,7 +86,8 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
         Means over the inner steps of `MOMENTS` and the number ``steps`` of them, each with
         dimensions (chain, coordinate); NaN for a coordinate that has not come by yet.
     """
-    stored = idata.sample_stats["running_sums"].values
+    stats, in_zarr = idata.sample_stats, flat_statname(sampler, "running_sums")
+    stored = stats[in_zarr if in_zarr in stats else "running_sums"].values
     if stored.ndim == 5:
         stored = stored[..., sampler]
     latest = np.full((1 + len(MOMENTS), len(stored), int(stored[0, 0, 0, 0])), np.nan)

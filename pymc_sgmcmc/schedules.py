@@ -1,4 +1,4 @@
-"""Step sizes as pure functions of the number of inner steps made so far."""
+"""Step sizes and temperatures as pure functions of the number of inner steps made so far."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -8,7 +8,16 @@ import numpy as np
 
 from pymc_sgmcmc.checks import natural, positive
 
-__all__ = ["Constant", "CyclicalCosine", "Polynomial", "Schedule", "as_schedule"]
+__all__ = [
+    "Annealing",
+    "Constant",
+    "CyclicalCosine",
+    "GeometricAnnealing",
+    "Polynomial",
+    "PowerAnnealing",
+    "Schedule",
+    "as_schedule",
+]
 
 
 class Schedule(ABC):
@@ -122,3 +131,83 @@ def as_schedule(step_size: Any) -> Schedule:
     return (
         step_size if isinstance(step_size, Schedule) else Constant(positive("step_size", step_size))
     )
+
+
+class Annealing(ABC):
+    """An inverse temperature for every inner step, a pure function of the step count."""
+
+    @abstractmethod
+    def __call__(self, steps: np.ndarray) -> np.ndarray:
+        """Inverse temperatures at the absolute inner step counts `steps`, same shape, positive."""
+
+
+@final
+@dataclass(frozen=True)
+class PowerAnnealing(Annealing):
+    """beta_t = a (b + t)^gamma, the growing inverse temperatures of Chen et al. (2016).
+
+    Parameters
+    ----------
+    a : float
+        Scale, a > 0.
+    b : float
+        Offset in inner steps, b > 0.
+    gamma : float
+        Growth, gamma > 0; the paper's are 1/4, 1/2 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> PowerAnnealing(a=0.1, b=1.0, gamma=0.5)(np.array([0, 99]))
+    array([0.1, 1. ])
+    """
+
+    a: float
+    b: float = 1.0
+    gamma: float = 0.5
+
+    def __post_init__(self):
+        for name in ("a", "b", "gamma"):
+            positive(name, getattr(self, name))
+
+    def __call__(self, steps: np.ndarray) -> np.ndarray:
+        return self.a * (self.b + np.asarray(steps, dtype=float)) ** self.gamma
+
+
+@final
+@dataclass(frozen=True)
+class GeometricAnnealing(Annealing):
+    """beta_t = beta_0 (beta_n / beta_0)^(t / n) up to t = n, and constant afterwards.
+
+    Parameters
+    ----------
+    initial : float
+        beta_0 > 0.
+    final : float
+        beta_n > beta_0.
+    length : int
+        n, the inner steps from the first to the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> GeometricAnnealing(initial=0.1, final=10.0, length=2)(np.arange(4))
+    array([ 0.1,  1. , 10. , 10. ])
+    """
+
+    initial: float
+    final: float
+    length: int
+
+    def __post_init__(self):
+        positive("initial", self.initial)
+        if positive("final", self.final) <= self.initial:
+            raise ValueError(
+                f"final={self.final!r} must exceed initial={self.initial!r}: these are inverse "
+                "temperatures, which grow as the temperature falls."
+            )
+        natural("length", self.length)
+
+    def __call__(self, steps: np.ndarray) -> np.ndarray:
+        share = np.minimum(np.asarray(steps, dtype=float) / self.length, 1.0)
+        return self.initial * (self.final / self.initial) ** share

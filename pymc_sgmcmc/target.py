@@ -16,17 +16,18 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.batching import find_batches
 from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.evaluation import Evaluation
 from pymc_sgmcmc.inspection import (
     check_initial_point,
     check_model,
-    common_size,
     refuse_missing,
-    resolve_batch_sizes,
 )
+from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.rows import find_groups
 from pymc_sgmcmc.separation import prove_separation
+from pymc_sgmcmc.total_sizes import total_sizes
 
 __all__ = ["Target"]
 
@@ -47,7 +48,7 @@ class Target:
         What is sampled; all other free variables are shared inputs.
     batch_size : int, mapping of str to (int or None), or None
         Rows in a batch, for all groups or by the name of the row dimension or of an observed
-        variable. None: the exact likelihood.
+        variable. None: the exact likelihood, or what the model's `pm.Minibatch` says.
     rows : mapping of str to int or None, optional
         The row axis of data by name, where it is not found rightly; None: not sliced.
     initial_point : dict, optional
@@ -57,6 +58,8 @@ class Target:
 
     Attributes
     ----------
+    model : pymc.Model
+        The one given, on all rows: without `pm.Minibatch`.
     size : int
         d, the length of q.
     groups : list of RowGroup
@@ -84,7 +87,9 @@ class Target:
         initial_point: Mapping[str, np.ndarray] | None = None,
         backend: Backend | None = None,
     ):
+        given, model = model, full_data(model)
         check_model(model, vars)
+        batches = find_batches(given, model, batch_size)
         point = dict(model.initial_point() if initial_point is None else initial_point)
         missing = [var.name for var in model.value_vars if var.name not in point]
         if missing:
@@ -102,20 +107,24 @@ class Target:
         refuse_missing(terms)
         check_initial_point(model, terms, point)
 
-        sizes = resolve_batch_sizes(batch_size, model)
-        sliced = {rv: terms[rv] for rv in model.observed_RVs if rv.name in sizes}
         names = {shared: var.name for var, shared in self.shared.items()}
-        self.groups = find_groups(model, sliced, names, rows or {}) if sliced else []
-        self.batch_sizes = [common_size(group.observed, sizes) for group in self.groups]
+        self.groups = find_groups(model, batches, terms, names, rows or {}) if batches else []
+        self.batch_sizes = [batch.size for batch in batches]
+        self.model, self._batches, self._total_sizes = model, batches, total_sizes(given, model)
         self.check_lengths()
-        self._model, self._terms, self._point = model, terms, point
+        self._terms, self._point = terms, point
         self._prove_separation()
         self._examined = self._data()
         self._exact = pt.add(
             pt.zeros((), dtype=pytensor.config.floatX),
-            *(pt.sum(term) for rv, term in terms.items() if rv not in sliced),
+            *(pt.sum(terms[rv]) for rv in terms if not any(rv in b.observed for b in batches)),
         )
         self._log(model)
+        if any(batch.data for batch in batches):
+            _log.warning(
+                "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
+                "and LOO are those of one random batch, scaled. Use full_data(model) for them."
+            )
 
     def _log(self, model: Model) -> None:
         parts = [
@@ -130,17 +139,19 @@ class Target:
     def check_lengths(self) -> np.ndarray:
         """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
         lengths = [group.length() for group in self.groups]
-        for group, size, length in zip(self.groups, self.batch_sizes, lengths, strict=True):
-            if size > length:
+        for group, batch, length in zip(self.groups, self._batches, lengths, strict=True):
+            if batch.size > length:
                 raise ValueError(
-                    f"batch_size={size} is larger than the {length} rows of "
+                    f"batch_size={batch.size} is larger than the {length} rows of "
                     f"{', '.join(group.observed)}: choose at most {length}, or "
-                    f"batch_size={{{group.name!r}: None, ...}} for its exact likelihood."
+                    f"{batch.exact(group.name)}."
                 )
         return np.array(lengths, dtype=np.int64)
 
     def examine(self) -> np.ndarray:
         """Return `check_lengths()`, after a new look at data that `pm.set_data` has changed."""
+        for total in self._total_sizes:
+            total.check()
         lengths, data = self.check_lengths(), self._data()
         if any(now is not before for now, before in zip(data, self._examined, strict=True)):
             refuse_missing(self._terms)
@@ -158,7 +169,7 @@ class Target:
     def _prove_separation(self) -> None:
         for group in self.groups:
             own = {rv: term for rv, term in self._terms.items() if rv.name in group.observed}
-            prove_separation(self._model, group, own, self._point, self.shared)
+            prove_separation(self.model, group, own, self._point, self.shared)
 
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""

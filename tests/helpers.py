@@ -1,5 +1,7 @@
 """Independent NumPy versions of the updates, their exact laws on Gaussians, and shared checks."""
 
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -13,7 +15,8 @@ from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.running_sums import MOMENTS
 
 # One inner step in NumPy: (q, p, xi, grad, h, z, c) -> (q, p, xi, momenta). `c` holds the numbers
-# of the papers: C friction, B noise estimate, A diffusion, T temperature, Q thermal mass.
+# of the papers: C friction, B noise estimate, A diffusion, T temperature, Q thermal mass; and for
+# Santa N rows, decay, damping, whether the noise follows the metric, and v, which the update moves.
 # `momenta` are those whose p.p / d the thermostat and the kinetic temperature read.
 
 
@@ -70,6 +73,43 @@ def sgnht_badodab(q, p, xi, grad, h, z, c):
     return q + h / 2 * (kicked + p), p, xi + _heat(xi, p, c) * h / 2, [kicked, p]
 
 
+def _santa(c, f):
+    """The metric before and after its average has seen `f`, and the kick without momentum."""
+    before = (c.damping + c.v**0.5) ** -0.5
+    c.v = c.decay * c.v + (1 - c.decay) * (f / c.N) ** 2
+    g = (c.damping + c.v**0.5) ** -0.5
+    spread = before if c.metric else c.A
+    mass = 10 * c.T / np.maximum(1, spread) ** 2 if c.Q == "auto" else c.Q
+    return before, g, spread, mass
+
+
+def _santa_kick(p, f, h, z, c, before, g, spread):
+    moving = np.maximum(1 - before / g, -1) * p if c.T > 0 else 0.0
+    return moving - h * g * f + np.sqrt(2 * c.T * spread * h) * z
+
+
+def santa_euler(q, p, xi, grad, h, z, c):
+    f = grad(q)
+    before, g, spread, mass = _santa(c, f)
+    if c.T > 0:
+        xi = xi + h * (p**2 - c.T) / mass
+    used = xi if c.T > 0 else np.maximum(xi, c.A)
+    p = (1 - h * used) * p + _santa_kick(p, f, h, z, c, before, g, spread)
+    return q + h * g * p, p, xi, [p]
+
+
+def santa_symmetric(q, p, xi, grad, h, z, c):
+    middle = q + p * (c.damping + c.v**0.5) ** -0.5 * h / 2
+    f = grad(middle)
+    before, g, spread, mass = _santa(c, f)
+    if c.T > 0:
+        xi = xi + h / 2 * (p**2 - c.T) / mass
+    half = np.exp(-h / 2 * (xi if c.T > 0 else np.maximum(xi, c.A)))
+    p = half * (half * p + _santa_kick(p, f, h, z, c, before, g, spread))
+    end = middle + p * g * h / 2
+    return end, p, xi + h / 2 * (p**2 - c.T) / mass if c.T > 0 else xi, [p]
+
+
 UPDATES = {
     ("SGLD", None): sgld,
     ("SGHMC", "euler"): sghmc_euler,
@@ -78,12 +118,16 @@ UPDATES = {
     ("SGNHT", "euler"): sgnht_euler,
     ("SGNHT", "symmetric"): sgnht_symmetric,
     ("SGNHT", "BAOAB"): sgnht_badodab,
+    ("Santa", "euler"): santa_euler,
+    ("Santa", "symmetric"): santa_symmetric,
 }
 
 
 def numbers(**values):
     """The `c` of an update, with the samplers' defaults."""
-    return SimpleNamespace(**({"C": 1.0, "B": 0.0, "A": 1.0, "T": 1.0, "Q": 1.0} | values))
+    defaults = {"C": 1.0, "B": 0.0, "A": 1.0, "T": 1.0, "Q": 1.0}
+    santa = {"N": 1.0, "decay": 1.0, "damping": 1e-5, "metric": False, "v": 1.0}
+    return SimpleNamespace(**(defaults | santa | values))
 
 
 @dataclass
@@ -94,22 +138,30 @@ class Subject:
     target: object
     coefficients: dict
     state: dict
+    plan: Callable
+    """The numbers that the sampler plans for each step, at some steps."""
 
-    def __call__(self, q, state, step_sizes, rows, normals):
-        lengths = self.target.check_lengths()
-        return self.kernel(q, state, step_sizes, lengths, rows, normals, self.coefficients)
+    def __call__(self, q, state, step_sizes, rows, normals, plan=None):
+        lengths, numbers = self.target.check_lengths(), self.coefficients
+        plan = self.plan(np.arange(len(step_sizes))) if plan is None else plan
+        return self.kernel(q, state, step_sizes, lengths, rows, normals, numbers, plan)
 
 
 def subject(step, *, update=None, target=None, state=None):
-    """The kernel of a step method; or one with another `update`, target or carried state."""
-    own = step.initial_state(np.random.default_rng(5))
+    """The kernel of a step method; or one with another `update`, target or carried state.
+
+    It plans its steps as after tuning.
+    """
+    own, plan = step.initial_state(np.random.default_rng(5)), step.sequences
+    step.tune = False
     if update is None and target is None:
-        return Subject(step._kernel, step.target, step._coefficients, own)
+        return Subject(step._kernel, step.target, step._coefficients, own, plan)
     target, state = target or step.target, own if state is None else state
     coefficients, kinetic = step._coefficients, step.kinetic
     update = update or step.update
-    kernel = Kernel(target, update, state, coefficients, kinetic, Backend("c"))
-    return Subject(kernel, target, coefficients, state)
+    names = plan(np.arange(1))
+    kernel = Kernel(target, update, state, coefficients, kinetic, Backend("c"), names)
+    return Subject(kernel, target, coefficients, state, plan)
 
 
 # A small ill-conditioned target that is no Gaussian: Poisson counts with a prior of unequal widths.
@@ -141,8 +193,12 @@ def poisson_gradient(q, rows):
     return q / PRIOR_SD**2 + N_ROWS / len(rows) * FEATURES[rows].T @ residual
 
 
-def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-10):
-    """Every number that the kernel returns, against NumPy: one step a call, and all in one."""
+def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-10, plan=None):
+    """Every number that the kernel returns, against NumPy: one step a call, and all in one.
+
+    `plan`: numbers for each step by their names in the kernel; those of `c` take their place.
+    """
+    c, plan = copy.copy(c), plan or {}
 
     def close(actual, expected):
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol / 100)
@@ -164,17 +220,20 @@ def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-1
     names = list(chain.state)
 
     def carried(p, xi):
-        return tuple({"p": p, "xi": xi}[name] for name in names)
+        return tuple({"p": p, "xi": xi, "v": c.v}[name] for name in names)
 
     state = carried(**start)
-    whole = chain(q, state, step_sizes, [rows], normals)
+    whole = chain(q, state, step_sizes, [rows], normals, plan)
     at_once = (q, state)
     missing = [] if "xi" in names else [6, 7] if "p" in names else [4, 5, 6, 7]
     xi = start["xi"] if "xi" in names else 0.0
     sums, temperatures = np.zeros((len(MOMENTS), d)), []
     for t, h in enumerate(step_sizes):
         now = slice(t, t + 1)
-        output = chain(*at_once, step_sizes[now], [rows[now]], normals[now])
+        planned = {name: values[now] for name, values in plan.items()}
+        output = chain(*at_once, step_sizes[now], [rows[now]], normals[now], planned)
+        for name, value in planned.items():
+            setattr(c, "T" if name == "temperature" else name, value[0])
         at_once = (output.q, output.state)
         seen = []
 
@@ -260,6 +319,19 @@ def thermostat_law(update, a, V, h, c):
     law = gaussian_law(update, a, V, h, c, friction)
     halves = len(law.momenta) == 2
     return friction - halves * h / 2 * (law.momenta[0] - c.T) / c.Q, law
+
+
+def coordinate_thermostat_law(update, a, V, h, c):
+    """The law with a heavy thermostat for each coordinate, read at the end of a step: (xi, Law).
+
+    Each friction is a constant, such that E[p^2] = T in its coordinate: by bisection.
+    """
+    low, high = np.zeros(len(a)), np.full(len(a), 1.9 / h)
+    for _ in range(60):
+        middle = (low + high) / 2
+        hot = gaussian_law(update, a, V, h, c, middle).p > c.T
+        low, high = np.where(hot, middle, low), np.where(hot, high, middle)
+    return middle, gaussian_law(update, a, V, h, c, middle)
 
 
 # Gaussian targets for simulation.
@@ -361,9 +433,9 @@ def score_variance(q, mean, law, label, largest_error=0.003, groups=1):
         score_mean(part, 1.0, largest_error, name)
 
 
-def start_at(posterior, law, xi=None, seed=2):
+def start_at(posterior, law, xi=None, seed=2, v=None):
     """Position and state in the stationary law."""
     rng, d = np.random.default_rng(seed), len(posterior.a)
     q = posterior.mean + np.sqrt(law.q) * rng.standard_normal(d)
     p = np.sqrt(law.p) * rng.standard_normal(d)
-    return q, {"p": p, "xi": xi}
+    return q, {"p": p, "xi": xi, "v": v}

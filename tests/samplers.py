@@ -1,12 +1,13 @@
 """The table of samplers that drives the conformance tests: add a row for a new one."""
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
 
 N_ROWS = 40
 
@@ -18,10 +19,13 @@ class Case:
 
     def __str__(self):
         words = [v for v in self.settings.values() if isinstance(v, str)]
+        words += ["annealing"] if "annealing" in self.settings else []
         return "-".join([self.cls.__name__, *words])
 
     def step(self, **kwargs):
-        return self.cls(**{"batch_size": 5, **self.settings, **kwargs})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Santa with annealing is an optimiser")
+            return self.cls(**{"batch_size": 5, **self.settings, **kwargs})
 
 
 CASES = [
@@ -33,9 +37,12 @@ CASES = [
     Case(SGNHT, {"step_size": 0.05, "diffusion": 3.0, "thermostat": "coordinate"}),
     Case(SGNHT, {"step_size": 0.02, "diffusion": 3.0, "integrator": "euler"}),
     Case(SGNHT, {"step_size": 0.05, "diffusion": 3.0, "integrator": "symmetric"}),
+    Case(Santa, {"step_size": 0.02, "diffusion": 3.0}),
+    Case(Santa, {"step_size": 0.01, "diffusion": "metric", "integrator": "euler"}),
+    Case(Santa, {"step_size": 0.02, "annealing": PowerAnnealing(0.3), "exploration": 120}),
 ]
 
-DEFAULTS = [CASES[0], CASES[1], CASES[4]]
+DEFAULTS = [CASES[0], CASES[1], CASES[4], CASES[8]]
 """One case of each sampler, for the tests that compile much."""
 
 

@@ -6,11 +6,20 @@ import pytest
 from pymc.exceptions import ImputationWarning
 
 import pymc_sgmcmc.backends
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, CyclicalCosine, Polynomial
+from pymc_sgmcmc import (
+    SGHMC,
+    SGLD,
+    SGNHT,
+    CyclicalCosine,
+    GeometricAnnealing,
+    Polynomial,
+    PowerAnnealing,
+    Santa,
+)
 from pymc_sgmcmc.refusal import RowsDoNotSeparate
 
 N = 6
-SAMPLERS = [SGLD, SGHMC, SGNHT]
+SAMPLERS = [SGLD, SGHMC, SGNHT, Santa]
 NOT_POSITIVE = [0.0, -1.0, np.nan, np.inf]
 
 
@@ -251,20 +260,76 @@ def test_outside_a_model(sampler):
         sampler(step_size=0.1)
 
 
-@pytest.mark.parametrize("batch_size", [2, None])
-def test_minibatch_and_total_size(batch_size):
-    with pm.Model() as model:
-        y = pm.Minibatch(np.arange(N) / 2, batch_size=2)
-        pm.Normal("y", pm.Normal("a"), observed=y, total_size=N)
-    match = "pm.Minibatch or total_size.*full data.*batch_size="
-    check_refused(ValueError, match, model, batch_size=batch_size)
+def batched(size=2, **kwargs):
     with pm.Model() as model, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "total_size not provided")
-        pm.Normal("y", pm.Normal("a"), observed=pm.Minibatch(np.arange(N) / 2, batch_size=2))
-    check_refused(ValueError, match, model, batch_size=batch_size)
+        y = pm.Minibatch(np.arange(N) / 2, batch_size=size)
+        pm.Normal("y", pm.Normal("a"), observed=y, **kwargs)
+    return model
+
+
+def of_two_minibatches():
+    with pm.Model() as model:
+        x, y = (pm.Minibatch(np.arange(N) / 2, batch_size=2) for _ in range(2))
+        pm.Normal("y", pm.Normal("a") * x, observed=y, total_size=N)
+    return model
+
+
+def of_a_part(build):
+    with pm.Model() as model:
+        x, y = pm.Minibatch(np.ones((N, 3)), np.arange(N) / 2, batch_size=2)
+        build(pm.Normal("a"), x, y)
+    return model
+
+
+def local(a, x, y):
+    pm.Normal("y", pm.Normal("b", a, shape=y.shape), observed=y, total_size=N)
+
+
+def potential(a, x, y):
+    pm.Potential("y", -((a - y) ** 2))
+
+
+def fixed_shape(a, x, y):
+    pm.Normal("y", a, observed=y, shape=2, total_size=N)
+
+
+def columns(a, x, y):
+    pm.Normal("y", a, observed=x, total_size=[N, 9])
+
+
+def drawn_by_hand():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("a"), observed=np.zeros(3), total_size=N)
-    check_refused(ValueError, match, model, batch_size=batch_size)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "batch_size", "match"),
+    [
+        (
+            lambda: batched(total_size=N),
+            3,
+            r"batch_size=3 is given .* of its own \(2\): leave it out",
+        ),
+        (batched, None, rf"'y' depends on a pm.Minibatch and has no total_size.*total_size={N}"),
+        (lambda: batched(total_size=7), None, rf"total_size=7 of 'y' is not .* rows, {N}: give it"),
+        (of_two_minibatches, None, r"'y' mixes 2 calls of pm.Minibatch.*Draw its data together"),
+        (lambda: of_a_part(local), None, "free variable 'b' depends on a pm.Minibatch.*Marginalis"),
+        (lambda: of_a_part(potential), None, "Potential 'y' depends on a pm.Minibatch.*CustomDist"),
+        (lambda: of_a_part(fixed_shape), None, "'y' cannot be built on all rows.*Do not write the"),
+        (lambda: of_a_part(columns), None, "total_size=9 on axis 1 of 'y', which has length 3: on"),
+        (
+            lambda: batched(size=7, total_size=N),
+            None,
+            f"batch_size=7 is larger than the {N} rows of y: choose at most {N}, or write the mod",
+        ),
+        (drawn_by_hand, None, rf"total_size={N} of 'y' is not .* rows, 3: .*use pm.Minibatch"),
+        (drawn_by_hand, 2, rf"total_size={N} of 'y' is not the number of its rows, 3"),
+    ],
+)
+def test_minibatch_and_total_size(model, batch_size, match):
+    check_refused(ValueError, match, model(), batch_size=batch_size)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +343,20 @@ def test_minibatch_and_total_size(batch_size):
         (CyclicalCosine, {"initial": np.nan, "cycle": 5}, ValueError, "initial=nan must be"),
         (CyclicalCosine, {"initial": 0.1, "cycle": 0}, ValueError, "cycle=0 must be at least 1"),
         (CyclicalCosine, {"initial": 0.1, "cycle": 2.5}, TypeError, "cycle=2.5 is not an integer"),
+        (PowerAnnealing, {"a": 0.0}, ValueError, "a=0.0 must be positive"),
+        (PowerAnnealing, {"a": 1.0, "gamma": -1.0}, ValueError, "gamma=-1.0 must be positive"),
+        (
+            GeometricAnnealing,
+            {"initial": 1.0, "final": 0.5, "length": 9},
+            ValueError,
+            "final=0.5 must exceed initial=1.0.*grow",
+        ),
+        (
+            GeometricAnnealing,
+            {"initial": 1.0, "final": 2.0, "length": 0},
+            ValueError,
+            "length=0 must",
+        ),
     ],
 )
 def test_schedules(schedule, kwargs, error, match):
@@ -310,6 +389,31 @@ def test_a_scalar_thermostat_takes_one_diffusion():
     check_refused(
         ValueError, "thermostat='coordinate'", sampler=SGNHT, diffusion=np.array([1.0, 2.0])
     )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "match"),
+    [
+        ({"decay": 1.0}, ValueError, "decay=1.0 must be below 1"),
+        ({"decay": 0}, ValueError, "decay=0 must be positive"),
+        ({"damping": 0.0}, ValueError, "damping=0.0 must be positive"),
+        ({"thermal_mass": "big"}, TypeError, "thermal_mass='big' is not a number"),
+        ({"diffusion": "g"}, TypeError, "diffusion='g' is not a number"),
+        ({"diffusion": np.ones(3)}, ValueError, r"diffusion has shape \(3,\).*2 coordinates"),
+        ({"integrator": "BAOAB"}, ValueError, "integrator='BAOAB' is unknown: choose from"),
+        ({"annealing": 0.5}, TypeError, r"annealing=0.5 is no schedule.*PowerAnnealing"),
+        ({"annealing": Polynomial(0.1)}, TypeError, "is no schedule of inverse temperatures"),
+        ({"exploration": 100}, ValueError, "exploration=100 says when.*annealing=PowerAnnealing"),
+        ({"annealing": PowerAnnealing(0.1), "exploration": 0}, ValueError, "exploration=0 must be"),
+        (
+            {"step_size": PowerAnnealing(0.1)},
+            TypeError,
+            "step_size=PowerAnnealing.*is not a number",
+        ),
+    ],
+)
+def test_santa(wrong, error, match):
+    check_refused(error, match, sampler=Santa, **wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"batch_size": None}, {"batch_size": 3, "batches": "epochs"}])

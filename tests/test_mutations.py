@@ -6,11 +6,12 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 
-from pymc_sgmcmc import SGHMC, SGNHT
+from pymc_sgmcmc import SGHMC, SGNHT, Santa
 from tests.helpers import (
     N_ROWS,
     UPDATES,
     check_steps,
+    coordinate_thermostat_law,
     gaussian_law,
     noisy_posterior,
     numbers,
@@ -260,3 +261,115 @@ def test_law_shows_resampled_momentum():
 def test_law_shows_one_minibatch_for_a_trajectory(sampler):
     with pytest.raises(AssertionError, match="where the law says"):
         check_sampler_law(sampler, same_rows=True)
+
+
+# Santa, in the words of its paper for u = h p, eta = h^2, alpha = h xi, beta = 1 / T.
+
+
+def santa(q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion, mass,
+          metric=lambda v, damping: 1 / pt.sqrt(damping + pt.sqrt(v)), scale=1.0, keep=None,
+          variance=lambda eta, g, T: 2 * g * eta**1.5 * T, heat=lambda u, eta, T: u**2 - eta * T,
+          moving=lambda before, g, u: pt.maximum(1 - before / g, -1) * u,
+          drifts=True, kicks=True):  # fmt: skip
+    """The paper's algorithm with its misprints corrected; each argument more is a mistake."""
+    eta, u, alpha = h**2, h * p, h * xi
+    f = grad(q)
+    before = metric(v, damping)
+    decay = decay if keep is None else pt.constant(keep)
+    v = decay * v + (1 - decay) * (f / (rows * scale)) ** 2
+    g = metric(v, damping)
+    explores = pt.gt(temperature, 0)
+    alpha = alpha + pt.switch(explores, heat(u, eta, temperature) / mass, 0)
+    fresh = pt.switch(explores, moving(before, g, u), 0)
+    fresh = fresh + pt.sqrt(variance(eta, before, temperature)) * noise()
+    frozen = pt.maximum(alpha, h * diffusion)
+    alpha_used = pt.switch(explores, alpha, frozen)
+    u = fresh + (1 - alpha_used) * u - eta * (g if kicks else 1) * f
+    return q + (g if drifts else 1) * u, u / h, alpha / h, v
+
+
+SANTA_MISTAKES = {
+    "noise_without_the_power_of_eta": {"variance": lambda eta, g, T: 2 * eta * g * T},
+    "thermostat_of_the_wrong_energy": {"heat": lambda u, eta, T: u**2 - T},
+    "thermostat_without_the_temperature": {"heat": lambda u, eta, T: u**2 - eta},
+    "metric_in_the_drift_alone": {"kicks": False},
+    "metric_in_the_kick_alone": {"drifts": False},
+    "metric_never_at_rest": {"keep": 0.8},
+}
+"""Those that a law shows, with the metric at rest."""
+
+MISTAKES_OF_THE_STEP = {
+    "noise_without_the_metric": {"variance": lambda eta, g, T: 2 * eta**1.5 * T},
+    "noise_of_the_squared_metric": {"variance": lambda eta, g, T: 2 * g**2 * eta**1.5 * T},
+    "gradient_without_the_rows": {"scale": 1 / 11},
+    "metric_at_rest_always": {"keep": 1.0},
+    "metric_without_the_second_root": {"metric": lambda v, damping: 1 / (damping + pt.sqrt(v))},
+    "damping_outside_the_root": {"metric": lambda v, damping: 1 / (damping + pt.sqrt(pt.sqrt(v)))},
+    "misprinted_products": {"moving": lambda before, g, u: (1 - before * g) * u},
+    "difference_without_bound": {"moving": lambda before, g, u: (1 - before / g) * u},
+    "difference_left_out": {"moving": lambda before, g, u: 0 * u},
+}
+"""Those that matter while it moves, and those that make another valid diffusion or metric."""
+
+SANTA_DIMENSION = 400
+
+
+def santa_update(mistake):
+    def update(q, p, xi, v, **given):
+        return santa(q, p, xi, v, **given, **mistake)
+
+    return update
+
+
+@cache
+def santa_poisson():
+    return poisson_step(Santa, integrator="euler", diffusion="metric", thermal_mass=3.7)
+
+
+def check_santa_steps(**mistake):
+    """With a metric that moves, at changing temperatures, into refinement."""
+    chain = subject(santa_poisson(), update=santa_update(mistake))
+    plan = {"decay": np.array([0.9, 0.5, 0.9, 1.0, 0.3, 0.99, 0.8]),
+            "temperature": np.array([2.0, 0.3, 0.3, 0.1, 0.1, 0.0, 0.0])}  # fmt: skip
+    for v in (1.0, 1e-6):
+        c = numbers(Q=3.7, N=N_ROWS, metric=True, v=np.full(4, v))
+        check_steps(chain, UPDATES["Santa", "euler"], c, xi=np.ones(4), plan=plan)
+
+
+@cache
+def santa_posterior():
+    V = np.geomspace(0.5, 20.0, SANTA_DIMENSION)
+    settings = {"integrator": "euler", "diffusion": "metric", "thermal_mass": 100.0}
+    return noisy_posterior(Santa, d=SANTA_DIMENSION, n_rows=200, noise=V, step_size=0.1,
+                           temperature=TEMPERATURE, **settings)  # fmt: skip
+
+
+def check_santa_law(**mistake):
+    truth, h = santa_posterior(), 0.1
+    v = np.geomspace(0.2, 5.0, SANTA_DIMENSION)[::-1]
+    c = numbers(T=TEMPERATURE, Q=100.0, metric=True, v=v, N=200)
+    xi, law = coordinate_thermostat_law(UPDATES["Santa", "euler"], truth.a, truth.V, h, c)
+    q, start = start_at(truth, law, xi, v=v)
+    chain = subject(truth.step, update=santa_update(mistake))
+    state = tuple(start[name] for name in chain.state)
+    draws = simulate(chain, q, state, h, draws=1500, inner=10, n_rows=200, batch=2)
+    score_variance(draws.q, truth.mean, law.q, "q", 0.02, groups=2)
+    score_variance(draws.p, 0.0, law.p, "p", 0.02, groups=2)
+    score_mean(draws.temperature, TEMPERATURE, 0.02, "kinetic temperature")
+
+
+def test_right_santa_passes():
+    check_santa_steps()
+    check_santa_law()
+
+
+@pytest.mark.parametrize("mistake", SANTA_MISTAKES | MISTAKES_OF_THE_STEP)
+def test_steps_show_a_mistake_of_santa(mistake):
+    with pytest.raises(AssertionError):
+        check_santa_steps(**(SANTA_MISTAKES | MISTAKES_OF_THE_STEP)[mistake])
+
+
+@pytest.mark.parametrize("mistake", SANTA_MISTAKES)
+def test_laws_show_a_mistake_of_santa(mistake):
+    with pytest.raises(AssertionError, match=SEEN):
+        check_santa_law(**SANTA_MISTAKES[mistake])

@@ -236,10 +236,10 @@ def test_data_that_come_after_construction_are_examined():
         beta = pm.Normal("beta", shape=2)
         pm.Normal("obs", (X - X.mean(0)) @ beta, 1, observed=y)
         step = SGLD(step_size=0.01, batch_size=4, compile_kwargs={"mode": "FAST_COMPILE"})
-        step.start_chain()
+        step.start_chain(step.rng)
         pm.set_data({"X": np.random.default_rng(0).normal(size=(20, 2))})
         with pytest.raises(RowsDoNotSeparate, match="obs"):
-            step.start_chain()
+            step.start_chain(step.rng)
 
 
 def test_a_proof_needs_a_point_inside_the_support():

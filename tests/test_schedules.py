@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from pymc_sgmcmc import Constant, CyclicalCosine, Polynomial
+from pymc_sgmcmc import (
+    Constant,
+    CyclicalCosine,
+    GeometricAnnealing,
+    Polynomial,
+    PowerAnnealing,
+)
 from pymc_sgmcmc.batches import SOURCES
 from pymc_sgmcmc.schedules import as_schedule
 
@@ -21,6 +27,19 @@ def test_a_schedule_is_a_pure_function_of_the_count():
     schedule = CyclicalCosine(0.1, 7)
     np.testing.assert_array_equal(schedule(np.arange(30))[10:], schedule(np.arange(10, 30)))
     assert as_schedule(schedule) is schedule and as_schedule(0.5) == Constant(0.5)
+
+
+def test_inverse_temperatures_follow_their_formulas_and_grow():
+    t = np.arange(50)
+    np.testing.assert_allclose(PowerAnnealing(0.2, 3.0, 0.7)(t), 0.2 * (3.0 + t) ** 0.7)
+    geometric = GeometricAnnealing(0.1, 1000.0, 30)(t)
+    np.testing.assert_allclose(geometric[:31], 0.1 * 10 ** (4 * t[:31] / 30))
+    np.testing.assert_allclose(geometric[30:], 1000.0)
+    for schedule in (PowerAnnealing(0.2, 3.0, 0.7), GeometricAnnealing(0.1, 1000.0, 60)):
+        np.testing.assert_array_equal(schedule(t)[10:], schedule(np.arange(10, 50)))
+        assert (np.diff(schedule(t)) > 0).all()
+        with pytest.raises(TypeError, match="not a number"):
+            as_schedule(schedule)  # no step size
 
 
 @pytest.mark.parametrize("batch, n_rows", [(4, 12), (5, 12), (12, 12), (7, 10)])

@@ -4,9 +4,10 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Santa
 from tests.helpers import (
     UPDATES,
+    coordinate_thermostat_law,
     gaussian_law,
     noisy_posterior,
     numbers,
@@ -28,10 +29,10 @@ ILL_CONDITIONED = np.geomspace(100.0, 0.1, 1600)
 GROUPS = 4
 
 
-def run(posterior, h, law, xi=None, *, length=1, draws=1500, inner=10):
+def run(posterior, h, law, xi=None, *, v=None, length=1, draws=1500, inner=10):
     """Simulate from a start in the stationary law: `length` times more draws, as much rarer."""
     chain = subject(posterior.step)
-    q, start = start_at(posterior, law, xi)
+    q, start = start_at(posterior, law, xi, v=v)
     state = tuple(start[name] for name in chain.state)
     return simulate(
         chain,
@@ -222,6 +223,66 @@ def test_sgnht_with_minibatches(integrator, length):
     else:
         assert np.mean(law.q) == pytest.approx(1.0, abs=0.012)
         assert xi == pytest.approx(A + h * np.mean(posterior.V) / 2, rel=0.03)
+
+
+METRIC = np.geomspace(0.5, 2.0, 1600)
+
+
+def santa_variance(integrator, a, h, g, xi, T):
+    """With a heavy thermostat for each coordinate: the same with and without gradient noise."""
+    if integrator == "euler":
+        return T / a * (1 - h * xi / 2)
+    return T / a * (np.cosh(h * xi / 2) - (h * g) ** 2 * a / 4)
+
+
+def average_of(metric, damping=1e-5):
+    """The average of squares at which Santa's metric is this."""
+    return (metric**-2.0 - damping) ** 2
+
+
+@LENGTHS
+@pytest.mark.parametrize("diffusion", [1.5, "metric"])
+@pytest.mark.parametrize("integrator", INTEGRATORS[1:])
+def test_santa_ill_conditioned(integrator, diffusion, length):
+    """The metric at rest, at values that halve the range of scales, as those that it learns do."""
+    h, T, Q = 0.4 if integrator == "symmetric" else 0.1, 2.0, 1000.0  # h^2 g^2 a up to 1.6
+    a, g = ILL_CONDITIONED, ILL_CONDITIONED**-0.25
+    settings = {"diffusion": diffusion, "thermal_mass": Q, "temperature": T}
+    posterior = prior_only(Santa, a, step_size=h, integrator=integrator, **settings)
+    v = average_of(g)
+    c = numbers(A=1.5, T=T, Q=Q, metric=diffusion == "metric", v=v)
+    xi, law = coordinate_thermostat_law(UPDATES["Santa", integrator], a, 0.0, h, c)
+    np.testing.assert_allclose(law.q, santa_variance(integrator, a, h, g, xi, T), rtol=1e-9)
+    draws = run(posterior, h, law, xi, v=v, length=length)
+    score_variance(draws.q, 0.0, law.q, "q", 0.006 / length, GROUPS)
+    score_variance(draws.p, 0.0, law.p, "p", 0.006 / length, GROUPS)
+    score_mean(draws.temperature, T, 0.006 * T, "kinetic temperature")
+
+
+@LENGTHS
+@pytest.mark.parametrize("mass", [1000.0, "auto"])
+@pytest.mark.parametrize("integrator", INTEGRATORS[1:])
+def test_santa_with_minibatches(integrator, mass, length):
+    """Each thermostat absorbs the noise of its own coordinate: from a tenth to three times A."""
+    h, A, d = 0.05, 1.0, 1600
+    v, V = average_of(METRIC), np.random.default_rng(1).permutation(np.geomspace(2.0, 40.0, d))
+    settings = {"step_size": h, "diffusion": A, "thermal_mass": mass, "integrator": integrator}
+    posterior = noisy_posterior(Santa, d=d, noise=V, **settings)
+    V = posterior.V
+    c = numbers(A=A, Q=mass, v=v, N=400)
+    xi, law = coordinate_thermostat_law(UPDATES["Santa", integrator], posterior.a, V, h, c)
+    exact = santa_variance(integrator, posterior.a, h, METRIC, xi, 1.0)
+    np.testing.assert_allclose(law.q, exact, rtol=1e-9)
+    draws = run(posterior, h, law, xi, v=v, length=length, inner=20)
+    score_mean(draws.temperature, 1.0, 0.004, "kinetic temperature")
+    added = h * METRIC**2 * V / 2
+    assert np.quantile(added, 0.05) < 0.1 * A and np.quantile(added, 0.95) > 1.5 * A
+    if mass != "auto":
+        score_variance(draws.q, posterior.mean, law.q, "q", 0.006 / length, GROUPS)
+        score_variance(draws.p, 0.0, law.p, "p", 0.006 / length, GROUPS)
+    elif integrator == "symmetric":
+        score_variance(draws.q, posterior.mean, 1.0, "q", 0.006 / length, GROUPS)
+        np.testing.assert_allclose(xi, A + added, rtol=0.05)  # to leading order
 
 
 def test_a_light_thermostat_needs_its_default_mass():

@@ -34,7 +34,8 @@ def parts_of(target, q):
 def by_pymc(model, target, q, **others):
     point = model.initial_point() | others | parts_of(target, q)
     logp = model.compile_logp(mode=MODE)(point)
-    rvs = [model.values_to_rvs[var] for var in target.vars]
+    rvs = {var.name: rv for var, rv in model.values_to_rvs.items()}
+    rvs = [rvs[var.name] for var in target.vars]
     dlogp = model.compile_dlogp(vars=rvs, mode=MODE)(point)
     return -logp, -dlogp
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pymc_sgmcmc
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT
-from tests.helpers import PRIOR_SD, UPDATES, check_steps, numbers, poisson_step, subject
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
+from tests.helpers import N_ROWS, PRIOR_SD, UPDATES, check_steps, numbers, poisson_step, subject
 
 D = len(PRIOR_SD)
 FRICTION = np.array([0.3, 1.0, 2.5, 8.0])
@@ -51,6 +51,45 @@ def test_sgnht_with_vectors(thermostat, integrator):
         check_steps(chain, update, c, xi=xi)
 
 
+@pytest.mark.parametrize("integrator", INTEGRATORS[1:])
+@pytest.mark.parametrize("diffusion", ["metric", FRICTION], ids=["metric", "vector"])
+@pytest.mark.parametrize("mass", ["auto", 3.7])
+def test_santa(integrator, diffusion, mass):
+    """While the metric moves, at changing temperatures, and in refinement."""
+    settings = {"diffusion": diffusion, "thermal_mass": mass, "damping": 0.02}
+    chain = subject(poisson_step(Santa, integrator=integrator, **settings))
+    c = numbers(A=1.0 if diffusion is not FRICTION else FRICTION, Q=mass, N=N_ROWS, damping=0.02,
+                metric=diffusion is not FRICTION, v=np.full(D, 0.98**2))  # fmt: skip
+    np.testing.assert_allclose(chain.state["v"], c.v)
+    decay = np.array([0.0, 0.5, 0.9, 1.0, 0.3, 0.99, 0.8])
+    temperature = np.array([2.0, 0.3, 0.3, 0.1, 0.1, 0.0, 0.0])
+    for xi in (c.A * np.ones(D), np.array([-0.5, 40.0, 0.0, -6.0])):
+        plan = {"decay": decay, "temperature": temperature}
+        check_steps(chain, UPDATES["Santa", integrator], c, xi=xi, plan=plan)
+        # The metric may shrink by far more than the bound on its share of the kick.
+        c.v = c.v * np.array([1e-8, 1.0, 1e6, 1e-2])
+
+
+def test_what_santa_plans():
+    """Pure functions of the count: decay while it adapts, temperature, and when it refines."""
+    step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5, decay=0.8)
+    steps = np.arange(20)
+    decay = np.minimum(0.8, (steps + 1) / (steps + 2))
+    np.testing.assert_allclose(step.sequences(steps)["decay"], decay)
+    np.testing.assert_array_equal(step.sequences(steps)["temperature"], 1.5)
+    step.stop_tuning()
+    np.testing.assert_array_equal(step.sequences(steps)["decay"], 1.0)
+    annealing = PowerAnnealing(0.1, 2.0, 0.7)
+    with pytest.warns(UserWarning, match="not from the posterior"):
+        step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5,
+                            decay=0.8, annealing=annealing, exploration=12)  # fmt: skip
+    step.stop_tuning()
+    planned = step.sequences(steps)
+    np.testing.assert_allclose(planned["decay"], decay)
+    np.testing.assert_allclose(planned["temperature"][:12], 1.5 / (0.1 * (2.0 + steps[:12]) ** 0.7))
+    np.testing.assert_array_equal(planned["temperature"][12:], 0.0)
+
+
 def _frictions(thermostat):
     """Near zero, zero and negative, where an Ornstein-Uhlenbeck step may lose its digits."""
     if thermostat == "scalar":
@@ -64,11 +103,13 @@ def _frictions(thermostat):
         ("SGLD", numbers()),
         ("SGHMC", numbers()),
         ("SGNHT", numbers(Q=10 / D)),
+        ("Santa", numbers(Q="auto", N=N_ROWS, v=np.full(D, (1 - 1e-5) ** 2))),
     ],
 )
 def test_defaults(sampler, c):
     chain = subject(poisson_step(getattr(pymc_sgmcmc, sampler)))
-    check_steps(chain, UPDATES[sampler, None if sampler == "SGLD" else "BAOAB"], c, h=0.003)
+    integrator = {"SGLD": None, "Santa": "symmetric"}.get(sampler, "BAOAB")
+    check_steps(chain, UPDATES[sampler, integrator], c, h=0.003, plan=chain.plan(np.arange(7)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,221 @@
+"""Save a run, and continue it later as if it had never stopped."""
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc import Model, modelcontext
+from pymc.stats.convergence import log_warnings, run_convergence_checks
+
+from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.compat import from_groups, to_groups
+from pymc_sgmcmc.identity import check_identity, identity_of
+from pymc_sgmcmc.resumable import Resumable
+from pymc_sgmcmc.segments import Segment, append_segment, read_segments
+
+__all__ = ["load", "resume", "save"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+DRAWS = ("posterior", "sample_stats")
+WARMUP = ("warmup_posterior", "warmup_sample_stats")
+OURS = ("draws", "step", "tune", "chains", "random_seed", "initvals", "start", "trace", "var_names",
+        "discard_tuned_samples", "return_inferencedata", "nuts_sampler")  # fmt: skip
+"""Arguments of `pm.sample` that a run has already, or that would leave it."""
+
+
+def save(idata: Any, step: Resumable, folder: str | Path, *, model: Any = None) -> None:
+    """Save what `pm.sample` returned, and where its chains stopped, as the start of a run.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        From ``pm.sample(step=step)``.
+    step : Resumable
+    folder : path
+        New, or without a run in it. The draws are in its ``000000/posterior.nc``.
+    model : pymc.Model, optional
+
+    Raises
+    ------
+    ValueError
+        If `idata` does not come from `step`.
+    FileExistsError
+        If the folder holds a run.
+    """
+    identity = identity_of(_resumable(step), modelcontext(model))
+    append_segment(Path(folder), _segment(to_groups(idata), identity), [])
+
+
+def load(folder: str | Path) -> Any:
+    """The draws and sample stats of a saved run, as `pm.sample` returns them.
+
+    Needs neither the model nor the step methods, and so lacks the observed data.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no run, or it is damaged; the message names the file.
+    """
+    return from_groups(_joined(read_segments(Path(folder))))
+
+
+def resume(
+    folder: str | Path,
+    step: Resumable,
+    draws: int,
+    *,
+    every: int | None = None,
+    model: Any = None,
+    compute_convergence_checks: bool = True,
+    **sample_kwargs,
+) -> Any:
+    """Continue a saved run by more draws, and return all of it.
+
+    The draws are those of a run that was never interrupted, bit by bit on the same machine.
+    A process killed while it resumes loses the draws since its last segment, and nothing else.
+
+    Parameters
+    ----------
+    folder : path
+        Of a run that `save` started.
+    step : Resumable
+        The same step methods, on the same model and data.
+    draws : int
+        How many more of each chain. ``load(folder).posterior.sizes["draw"]`` says how many there
+        are.
+    every : int, optional
+        Draws of a segment, which is saved when all chains have reached its end. Default `draws`.
+    model : pymc.Model, optional
+    compute_convergence_checks : bool
+        Of the whole run, at its end.
+    **sample_kwargs
+        For `pm.sample`: cores, mp_ctx, progressbar, callback, ...
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        All draws since the run began.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no run.
+    ValueError
+        If a file is damaged, or the model, data or settings are not those of the run.
+    """
+    folder, step, model = Path(folder), _resumable(step), modelcontext(model)
+    draws = natural("draws", draws)
+    every = draws if every is None else natural("every", every)
+    taken = sorted(set(sample_kwargs).intersection(OURS))
+    if taken:
+        raise TypeError(f"resume() takes no {taken}: a run keeps what it was started with.")
+    segments = read_segments(folder)
+    identity = identity_of(step, model)
+    check_identity(segments[-1].identity, identity, folder)
+
+    goal = draws
+    while goal > 0:
+        size = min(every, goal)
+        groups = _continue(segments[-1], step, model, size, sample_kwargs)
+        new = groups["posterior"].sizes["draw"]
+        if new < size:
+            _log.warning(f"Interrupted: the draws since the last segment of {folder} are lost.")
+            break
+        segment = _segment({name: groups[name] for name in DRAWS}, identity)
+        segments.append(append_segment(folder, segment, segments))
+        goal -= size
+        _log.info(f"Saved {new} draws of each chain to {folder}, {goal} to go.")
+    others = {name: data for name, data in groups.items() if name not in DRAWS}
+    idata = from_groups(_joined(segments) | others)
+    if compute_convergence_checks:
+        log_warnings(run_convergence_checks(idata, model))
+    return idata
+
+
+def _resumable(step: Any) -> Resumable:
+    if not isinstance(step, Resumable):
+        raise TypeError(
+            f"step={step!r} keeps no snapshots of its state: sample with Resumable(step)."
+        )
+    return step
+
+
+def _segment(groups: Mapping[str, xr.Dataset], identity: Mapping[str, Any]) -> Segment:
+    """The draws in `groups`, and the last snapshot of each chain."""
+    stored = groups["sample_stats"].get("snapshot")
+    texts = None if stored is None else stored.values.reshape(*stored.shape[:2], -1)[..., 0]
+    if texts is None or not (texts != "").any(axis=1).all():
+        raise ValueError(
+            "idata holds no snapshots: it must be what pm.sample(step=Resumable(...)) returned, "
+            "with at least one draw."
+        )
+    at = int(np.flatnonzero(texts[0] != "")[-1])
+    kept = {
+        name: groups[name].drop_vars(["snapshot", "warning"], errors="ignore")
+        for name in (*DRAWS, *WARMUP)
+        if name in groups
+    }
+    return Segment(kept, texts[:, at].tolist(), texts.shape[1] - 1 - at, identity)
+
+
+def _continue(
+    last: Segment, step: Resumable, model: Model, draws: int, sample_kwargs: Mapping[str, Any]
+) -> dict[str, xr.Dataset]:
+    """The groups of the next `draws` draws after segment `last`; without draws if interrupted."""
+    before, chains, length = last.groups["posterior"], len(last.snapshots), last.repeats + draws
+    step.continue_from(last.snapshots, length)
+    try:
+        with warnings.catch_warnings():
+            # ArviZ takes few draws of many chains for a mistake.
+            warnings.filterwarnings("ignore", "More chains|Found chain dim", UserWarning)
+            idata = pm.sample(
+                step=step,
+                draws=length,
+                tune=0,
+                chains=chains,
+                random_seed=0,  # of no effect: the snapshots hold the generators
+                var_names=list(map(str, before.data_vars)),
+                model=model,
+                compute_convergence_checks=False,
+                **sample_kwargs,
+            )
+    finally:
+        step.continue_from()
+    groups = to_groups(idata)
+    drawn = groups["posterior"]
+    if (drawn.sizes["chain"], drawn.sizes["draw"]) != (chains, length):
+        return groups | {name: groups[name].isel(draw=slice(0)) for name in DRAWS}
+    _check_repeats(before, drawn, last.repeats)
+    start = int(before["draw"][-1]) + 1
+    new = {name: groups[name].isel(draw=slice(last.repeats, None)) for name in DRAWS}
+    return groups | {
+        name: data.assign_coords(draw=start + np.arange(draws)) for name, data in new.items()
+    }
+
+
+def _joined(segments: Sequence[Segment]) -> dict[str, xr.Dataset]:
+    first = segments[0].groups
+    as_they_are = dict(data_vars="all", coords="minimal", compat="override", join="override")
+    joined = {
+        name: xr.concat([segment.groups[name] for segment in segments], dim="draw", **as_they_are)
+        for name in DRAWS
+    }
+    return joined | {name: first[name] for name in WARMUP if name in first}
+
+
+def _check_repeats(before: xr.Dataset, drawn: xr.Dataset, repeats: int) -> None:
+    """Raise unless the first `repeats` draws in `drawn` are the last of those `before`."""
+    for name in before.data_vars:
+        old = before[name].values[:, before.sizes["draw"] - repeats :]
+        new = drawn[name].values[:, :repeats]
+        if not (old.shape == new.shape and np.allclose(old, new, rtol=1e-6, equal_nan=True)):
+            raise ValueError(
+                f"The last draws of {name!r} before the run was saved do not come out the same "
+                "again: the model, its data, the settings or the versions have changed since."
+            )

@@ -1,0 +1,77 @@
+"""Graphs built anew on inputs of other shapes."""
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
+from pytensor.graph.traversal import toposort
+
+__all__ = ["rebuild"]
+
+
+def rebuild(
+    outputs: Iterable[Variable],
+    replacements: Mapping[Variable, Variable],
+    strip: type[Op] | tuple = (),
+) -> dict[Variable, Variable]:
+    """Build what depends on replaced variables anew; their static shapes may differ.
+
+    Parameters
+    ----------
+    outputs : iterable of variables
+    replacements : mapping
+        A variable with an owner, or an input, to what takes its place.
+    strip : type of Op, optional
+        Nodes of such an op give way to their first input.
+
+    Returns
+    -------
+    dict
+        `replacements`, and each rebuilt variable by its original. What is not in it is unchanged.
+    """
+    rebuilt = dict(replacements)
+    for node in toposort(list(outputs)):
+        if isinstance(node.op, strip):
+            rebuilt[node.outputs[0]] = rebuilt.get(node.inputs[0], node.inputs[0])
+            continue
+        inputs = [rebuilt.get(variable, variable) for variable in node.inputs]
+        if rebuilt.keys() >= set(node.outputs) or all(
+            new is old for new, old in zip(inputs, node.inputs, strict=True)
+        ):
+            continue
+        for old, new in zip(node.outputs, _remake(node, inputs).outputs, strict=True):
+            if old not in replacements:
+                new.name = old.name
+                rebuilt[old] = new
+    return rebuilt
+
+
+def _remake(node: Apply, inputs: list[Variable]) -> Apply:
+    pairs = list(zip(inputs, node.inputs, strict=True))
+    if isinstance(node.op, OpFromGraph) and any(new.type != old.type for new, old in pairs):
+        return Apply(*_retyped(node.op, inputs))
+    return node.clone_with_new_inputs(inputs, strict=False)
+
+
+def _retyped(op: OpFromGraph, inputs: list[Variable]):
+    """`op` for inputs of these types: the static shapes in its inner graph are those it was given.
+
+    PyMC writes mixtures, censored and custom distributions as such ops, and knows them by their
+    class: the new op is of the same one.
+    """
+    frozen = hasattr(op.fgraph, "unfreeze")  # PyTensor 3
+    graph = op.fgraph.unfreeze() if frozen else op.fgraph
+    inner = [variable.type() for variable in inputs]
+    rebuilt = rebuild(graph.outputs, dict(zip(graph.inputs, inner, strict=True)))
+    new = FunctionGraph(inner, [rebuilt.get(v, v) for v in graph.outputs], clone=True)
+    result = copy(op)
+    result.input_types = [variable.type for variable in new.inputs]
+    result.output_types = [variable.type for variable in new.outputs]
+    result.fgraph = new.freeze() if frozen else new
+    result._lop_op_cache, result._rop_op_cache = {}, None
+    for stale in ("_fn", "_inner_shape_template", "_inner_shape_frozen"):
+        result.__dict__.pop(stale, None)
+    return result, inputs, [type() for type in result.output_types]

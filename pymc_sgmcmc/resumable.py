@@ -1,0 +1,118 @@
+"""Step methods whose chains can be saved and go on later as if they had never stopped."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pymc import modelcontext
+from pymc.blocking import PointType
+from pymc.step_methods.compound import BlockedStep, CompoundStep, flat_statname, flatten_steps
+
+from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.compat import ChainCompound
+from pymc_sgmcmc.snapshots import state_from_text, state_to_text
+
+__all__ = ["Resumable"]
+
+
+class Resumable(ChainCompound):
+    """All step methods of a model, in turn, with snapshots of the chain's state.
+
+    A snapshot holds the point and the state of every step method, with its generator, as text. It
+    is the sample stat ``snapshot`` of every so many draws ("" at the others), which is how it gets
+    out of the processes that sample. :func:`~pymc_sgmcmc.save` keeps the last of each chain, and
+    :func:`~pymc_sgmcmc.resume` starts from it.
+
+    Parameters
+    ----------
+    steps : step method or sequence of them
+        Of this package or of PyMC; between them they must sample every free variable of the model.
+    every : int
+        Draws from one snapshot to the next. Those after the last one are repeated when the run is
+        resumed, and must come out the same.
+    model : pymc.Model, optional
+
+    Raises
+    ------
+    ValueError
+        If a free variable of the model is left out: PyMC would give it to a step method whose
+        state is not known here.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, Resumable, resume, save
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu")
+    ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
+    ...     step = Resumable(SGHMC(step_size=0.05, friction=2.0, batch_size=5))
+    ...     idata = pm.sample(step=step)  # doctest: +SKIP
+    ...     save(idata, step, "run")  # doctest: +SKIP
+    ...     idata = resume("run", step, draws=10_000, every=1000)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        steps: BlockedStep | CompoundStep | Sequence[BlockedStep | CompoundStep],
+        *,
+        every: int = 100,
+        model: Any = None,
+    ):
+        self.every = natural("every", every)
+        steps = list(steps) if isinstance(steps, Sequence) else [steps]
+        methods = [method for step in steps for method in flatten_steps(step)]
+        model = modelcontext(model)
+        sampled = {var.name for method in methods for var in method.vars}
+        missing = [var.name for var in model.value_vars if var.name not in sampled]
+        if missing:
+            raise ValueError(
+                f"Resumable(steps) lacks a step method for {missing}: pass the step methods of all "
+                "free variables, as in Resumable([SGNHT([w], ...), pm.Metropolis([z])])."
+            )
+        super().__init__(methods)
+        last = len(methods) - 1
+        self.stats_dtypes = [*self.stats_dtypes[:-1], self.stats_dtypes[-1] | {"snapshot": object}]
+        self.stats_dtypes_shapes[flat_statname(last, "snapshot")] = (object, None)
+        self._snapshots: Sequence[str] = ()
+        self._length = 0
+        self._begin()
+
+    def continue_from(self, snapshots: Sequence[str] = (), length: int = 0) -> None:
+        """Let chain k of the next run start from ``snapshots[k]``, or at its beginning if empty.
+
+        `length`: draws of that run, after the last of which a snapshot is taken too.
+        """
+        self._snapshots, self._length = snapshots, length
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        self._begin()
+        if self._snapshots:
+            # `pm.sample` spawns the generators of its chains from one: the key is the chain.
+            chain = rng.bit_generator.seed_seq.spawn_key[-1]
+            self._start = self._snapshots[chain]
+
+    def _begin(self) -> None:
+        self._start: str | None = None
+        self._draw = 0
+        self._after_tuning = 0
+
+    def stop_tuning(self) -> None:
+        super().stop_tuning()
+        self._after_tuning = self._draw
+
+    def step(self, point: PointType):
+        if self._start is not None:
+            point, self._start = self._restore(self._start), None
+        point, stats = super().step(point)
+        self._draw += 1
+        due = self._draw % self.every == 0 or self._draw in (self._after_tuning + 1, self._length)
+        stats[-1] = stats[-1] | {"snapshot": self._snapshot(point) if due else ""}
+        return point, stats
+
+    def _snapshot(self, point: PointType) -> str:
+        return state_to_text({"point": dict(point), "state": self.sampling_state})
+
+    def _restore(self, snapshot: str) -> PointType:
+        saved = state_from_text(snapshot, {"state": self.sampling_state})
+        self.sampling_state = saved["state"]
+        return saved["point"]
