@@ -2,30 +2,33 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from pymc import modelcontext
 from pymc.blocking import PointType, RaveledVars
+from pymc.exceptions import SamplingError
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.batches import SOURCES
-from pymc_sgmcmc.chain import STATS, ChainState
-from pymc_sgmcmc.checks import natural, one_of, positive
+from pymc_sgmcmc.balance import injected
+from pymc_sgmcmc.chain import STATS, TUNED_STATS, ChainState
+from pymc_sgmcmc.checks import fraction, natural, positive
 from pymc_sgmcmc.compat import ChainStep
-from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up
+from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
+from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.integrators import kinetic_temperature
 from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.running_sums import MOMENTS, SUMS_DTYPE, RunningSums
-from pymc_sgmcmc.schedules import as_schedule
+from pymc_sgmcmc.settings import DEFAULT, Settings
 from pymc_sgmcmc.starts import Starts
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.tuning import Tuned, Tuner
 
 __all__ = ["SGMCMC"]
 
@@ -40,18 +43,35 @@ class SGMCMC(ChainStep):
     ----------
     vars : list of variables, optional
         What to sample; default all continuous variables of the model.
-    step_size : float or Schedule
-        h > 0, the time step of the diffusion at each inner step.
-    batch_size : int, mapping, or None
+    step_size : float, Schedule or None
+        h > 0, the time step of the diffusion at each inner step. None: found while `pm.sample`
+        tunes, and so is all that is not given of what follows: "default" then means "auto".
+    batch_size : int, mapping, "auto" or None
         Rows in a minibatch, at most the number of rows. A mapping gives it by the name of the row
         dimension or of an observed variable (None: exact). None: the exact gradient of all rows,
-        or the batch size of the `pm.Minibatch` of a model that has one.
-    batches : {"random", "epochs"}
-        With replacement, independently at each inner step; or shuffled passes over the rows.
-    gradient : {"plain"}
-        The estimator of the gradient: prior + (N / n) times the minibatch.
-    metric : None
-        The identity.
+        or the batch size of the `pm.Minibatch` of a model that has one. "auto": exact for up to
+        256 rows or where rows do not separate; else 64 to 2048, from the noise of the gradient.
+        Default None if `step_size` is given.
+    batches : {"random", "blocks", "epochs", "auto"}
+        "random": with replacement, independently at each inner step. "blocks": contiguous blocks
+        of data that were shuffled once, independently at each inner step: faster, for a copy of
+        the data. "epochs": shuffled passes over the rows. Default "random" if `step_size` is given.
+    gradient : {"plain", "control_variate", "svrg", "auto"}
+        "plain": prior + (N / n) times the minibatch. "control_variate": less the same at a centre,
+        found while tuning, plus the gradient on all rows there. "svrg": with a centre that follows
+        the chain, once in about as many inner steps as there are minibatches. "auto": the better
+        one of the first two, measured. Default "plain" if `step_size` is given.
+    metric : {"dense", "diag", "auto"}, array of shape (d,) or (d, d), or None
+        The sampler moves in coordinates z with q = c + L z, and `step_size`, friction and the like
+        are meant in them. Learned while tuning: L L' is about the posterior's covariance ("dense";
+        "auto" up to d = 200) or its variances ("diag"). An array: L L'. None: z = q. Default None
+        if `step_size` is given.
+    noise_estimate : float, array of shape (d,), or "auto"
+        What gradients add to the injected noise, and is subtracted from it: h V / 2, where V is
+        their variance. "auto": measured. Default 0 if `step_size` is given.
+    bias_tolerance : float
+        What the relative error of posterior variances is to stay below: `step_size` and
+        `batch_size` are chosen by it.
     steps_per_draw : int
         Inner steps, each with one gradient, between stored draws.
     temperature : float
@@ -85,6 +105,9 @@ class SGMCMC(ChainStep):
 
     name: ClassVar[str]
     integrator: str | None = None
+    absorbs_noise: ClassVar[bool] = False
+    """Whether gradient noise of unknown size is taken up by a thermostat."""
+    default_tune_steps = 1000
     extra_stats: ClassVar[tuple[str, ...]] = ()
     """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` that it
     has, and of `sequences`, whose last value in a draw is the stat."""
@@ -101,11 +124,13 @@ class SGMCMC(ChainStep):
         self,
         vars: Any = None,
         *,
-        step_size: Any,
-        batch_size: Any = None,
-        batches: str = "random",
-        gradient: str = "plain",
-        metric: Any = None,
+        step_size: Any = None,
+        batch_size: Any = DEFAULT,
+        batches: str = DEFAULT,
+        gradient: str = DEFAULT,
+        metric: Any = DEFAULT,
+        noise_estimate: Any = DEFAULT,
+        bias_tolerance: float = 0.05,
         steps_per_draw: int = 10,
         temperature: float = 1.0,
         backend: str = "c",
@@ -117,13 +142,20 @@ class SGMCMC(ChainStep):
         initial_point: PointType | None = None,
         blocked: bool = True,
     ):
-        self.step_size, self._schedule = step_size, as_schedule(step_size)
+        settings = Settings(
+            step_size=step_size,
+            batch_size=batch_size,
+            batches=batches,
+            gradient=gradient,
+            metric=metric,
+            noise_estimate=noise_estimate,
+        )
+        self.step_size, self._schedule = step_size, settings.schedule
+        self.batch_size, self.batches, self.gradient = batch_size, batches, gradient
+        self.metric, self.noise_estimate = metric, settings.noise_estimate
         self.steps_per_draw = natural("steps_per_draw", steps_per_draw)
         self.temperature = positive("temperature", temperature)
-        self.batches, self._source = batches, SOURCES[one_of("batches", batches, SOURCES)]
-        self.gradient = one_of("gradient", gradient, ["plain"])
-        self.metric = one_of("metric", metric, [None])
-        self.batch_size, self.jitter = batch_size, jitter
+        self.bias_tolerance, self.jitter = fraction("bias_tolerance", bias_tolerance), jitter
         backend = Backend(backend, compile_kwargs)
 
         model = modelcontext(model)
@@ -132,9 +164,8 @@ class SGMCMC(ChainStep):
         else:
             vars = get_value_vars_from_user_vars(vars, model)
         point = dict(model.initial_point() if initial_point is None else initial_point)
-        self.target = Target(
-            model, vars, batch_size=batch_size, rows=rows, initial_point=point, backend=backend
-        )
+        self.target = settings.target(model, vars, rows, point, backend)
+        self._source = settings.source(self.target)
         warn_about_deterministics(model, self.target.model)
         minibatched = bool(self.target.groups)
         warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
@@ -144,15 +175,28 @@ class SGMCMC(ChainStep):
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | sums
         self._starts = Starts(model, vars, model.initial_point())
 
+        self._untuned, metric_ndim = settings.coordinates(self.target.size)
+        self._plan = settings.plan(self.bias_tolerance, self.absorbs_noise)
+        self._moves = metric_ndim is not None
+        self._tuner = None
+        if settings.tunes():
+            self._tuner = Tuner(self.target, self._source, self._plan, self.step_bias)
+            self.stats_dtypes_shapes = self.stats_dtypes_shapes | TUNED_STATS
+            types = {name: dtype for name, (dtype, _) in TUNED_STATS.items()}
+            self.stats_dtypes = [self.stats_dtypes[0] | types]
+        self._estimator = Estimator(
+            self.target, self._source, metric_ndim, self._plan.gradient != "plain"
+        )
         self.start_chain(self.rng)
         self._kernel = Kernel(
-            self.target,
+            self._estimator,
             self.update,
             self.initial_state(np.random.default_rng(0)),
             self._coefficients,
             self.kinetic,
             backend,
             sequences=self.sequences(np.zeros(1, dtype=int)),
+            numbers=self._numbers(),
         )
         self._probe(self._starts.default, np.random.default_rng(0))  # Numba compiles when called.
 
@@ -163,6 +207,17 @@ class SGMCMC(ChainStep):
     @abstractmethod
     def coefficients(self) -> dict[str, np.ndarray]:
         """Numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
+
+    def step_bias(self, h: float, curvature: float) -> float:
+        """The relative error of a posterior variance that a step size h > 0 alone may cause.
+
+        `curvature`: the largest one of U. Grows with h: a step size is chosen by it.
+        """
+        raise NotImplementedError(f"{self.name} needs a step_size: it does not say its bias.")
+
+    def capacity(self) -> float:
+        """The noise that is injected, as a rate: gradients of variance V add h V / 2 to it."""
+        raise NotImplementedError(f"{self.name} does not say what noise it injects.")
 
     def sequences(self, steps: np.ndarray) -> dict[str, np.ndarray]:
         """Numbers of the update that change with the inner step, by name, at each of `steps`.
@@ -198,47 +253,62 @@ class SGMCMC(ChainStep):
     def _make_progressbar_update_functions(self):
         return progress_updates(self.stats_dtypes_shapes)
 
+    def injected(self, total: np.ndarray, name: str) -> np.ndarray:
+        """What is left of the noise `total`, a rate called `name`, less the noise estimate."""
+        h = self._step_sizes(np.array([self.inner_steps]))[0]
+        batched = bool(self.target.groups) and self._source.independent
+        return injected(total, name, self.noise_estimate, h * self.tuned.noise / 2, batched)
+
     def start_chain(self, rng: np.random.Generator) -> None:
         self._lengths = self.target.examine()
-        self._coefficients = self.coefficients()
+        self._source.refresh()
         self.tune = True  # PyMC does not say so to worker processes; it does say stop_tuning
         self.started = False
         self.inner_steps = self.draw = self.divergences = self.failures = 0
         self.carried = ()
         self.batch_states = (self._source.start,) * len(self.target.groups)
         self.running_sums = RunningSums.zeros(self.target.size)
+        self.tuned = Tuned.untuned(self.target.batch_sizes, self._untuned)
+        self._coefficients = self.coefficients()
 
     def stop_tuning(self) -> None:
         super().stop_tuning()
         self.divergences = 0
         self.running_sums = RunningSums.zeros(self.target.size)
+        self.tuned = replace(self.tuned, warming=False)
+        self._coefficients = self.coefficients()
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
         q = np.asarray(q0.data, dtype=self._kernel.dtype)
+        warning = None
         if not self.started:
             q = self._starts.find(q, self.rng, self._probe, jitter=self.jitter)
+            if self._tuner is not None:
+                q, warning = self._locate(q)
             self.carried = tuple(self.initial_state(self.rng).values())
             self.started = True
         steps = self.steps_per_draw
         counts = self.inner_steps + np.arange(steps)
-        step_sizes, sequences = self._schedule(counts), self.sequences(counts)
+        step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
         output = self._kernel(
-            q,
+            self.tuned.coordinates.of(q) if self._moves else q,
             self.carried,
             step_sizes,
-            self._lengths,
+            self._weights(),
             self._draw_rows(),
             self.rng.standard_normal(
                 (steps, self._kernel.n_noise, self.target.size), dtype=self._kernel.dtype
             ),
             self._coefficients,
             sequences,
+            self._numbers(),
         )
-        warning = self.notice()
+        warning = self.notice() or warning
         finite = output.is_finite()
         if finite:
-            q, self.carried, self.failures = output.q, output.state, 0
+            self.carried, self.failures = output.state, 0
             self.running_sums = self.running_sums.add(output.sums, steps)
+            q = self._position(output.q)
         else:
             warning = self._diverge(q, step_sizes[-1])
         stats = {
@@ -254,23 +324,77 @@ class SGMCMC(ChainStep):
             "thermostat": output.sums[MOMENTS.index("xi")].mean() / steps,
         }
         stats |= {name: values[-1] for name, values in sequences.items()}
+        if self._tuner is not None:
+            stats |= self._tuner.stats(self.tuned, step_sizes[-1])
         self.inner_steps += steps
         self.draw += 1
+        if self._tuner is not None:
+            q = self._learn(q, finite)
         return RaveledVars(q, q0.point_map_info), [
             {name: stats[name] for name in self.stats_dtypes_shapes}
         ]
 
+    def _locate(self, q: np.ndarray) -> tuple[np.ndarray, SamplerWarning | None]:
+        """Find the posterior from the start `q`; return a point there."""
+        if not self.tune:
+            raise SamplingError(
+                f"{self.name} has settings to tune (step_size={self.step_size!r}) and tune=0: give "
+                "pm.sample some hundred draws to tune, or give all settings."
+            )
+        self.tuned = self._tuner.start(self.tuned, q, self.capacity(), self.rng)
+        self._coefficients = self.coefficients()
+        z = 0.5 * self.rng.standard_normal(len(q))
+        located = self.tuned.decrement < 2 * self.target.size
+        warning = None if located else not_located(self.name, self.tuned.decrement, len(q))
+        return self._tuner.position(self.tuned, z), warning
+
+    def _learn(self, q: np.ndarray, finite: bool) -> np.ndarray:
+        """Take in a draw; return where the chain goes on."""
+        self.tuned = self._tuner.follow(self.tuned, q, self.draw, self.steps_per_draw)
+        if not self.tune:
+            return q
+        before = self._tuner.pay(self.tuned, self.steps_per_draw)
+        self.tuned = self._tuner.learn(before, q if finite else None, self.rng)
+        if self.tuned.coordinates is before.coordinates and self.tuned.shrink == before.shrink:
+            return q
+        self._coefficients = self.coefficients()
+        self.carried = self._fresh()
+        if self.tuned.shrink == before.shrink:
+            return q
+        return self._tuner.position(self.tuned, np.zeros(len(q)))
+
+    def _position(self, z: np.ndarray) -> np.ndarray:
+        """Q of what the kernel returned."""
+        return self.tuned.coordinates.position(z).astype(z.dtype) if self._moves else z
+
+    def _step_sizes(self, counts: np.ndarray) -> np.ndarray:
+        if self._schedule is not None:
+            return self._schedule(counts)
+        return np.full(len(counts), self.tuned.step_size)
+
+    def _weights(self) -> np.ndarray:
+        return self._lengths / np.array(self.tuned.batch_sizes, dtype=float)
+
+    def _numbers(self) -> dict[str, np.ndarray]:
+        return self._estimator.numbers(self.tuned)
+
     def _probe(self, q: np.ndarray, rng: np.random.Generator) -> bool:
         """Whether U and its gradient are finite at `q`, on random rows: a step of size zero."""
-        rows = [
-            rng.integers(n, size=(1, size))
-            for n, size in zip(self._lengths, self.target.batch_sizes, strict=True)
-        ]
+        sizes = self.target.batch_sizes
+        rows = [self._source.any(rng, n, m) for n, m in zip(self._lengths, sizes, strict=True)]
         state = tuple(self.initial_state(np.random.default_rng(0)).values())
         normals = np.zeros((1, self._kernel.n_noise, self.target.size))
         sequences = self.sequences(np.zeros(1, dtype=int))
         output = self._kernel(
-            q, state, np.zeros(1), self._lengths, rows, normals, self._coefficients, sequences
+            self.tuned.coordinates.of(q) if self._moves else q,
+            state,
+            np.zeros(1),
+            self._lengths / np.array(sizes),
+            rows,
+            normals,
+            self._coefficients,
+            sequences,
+            self._numbers(),
         )
         return bool(np.isfinite([output.logp, output.grad_norm]).all())
 
@@ -278,7 +402,7 @@ class SGMCMC(ChainStep):
         drawn = [
             self._source.draw(state, self.rng, int(n), self.steps_per_draw, size)
             for state, n, size in zip(
-                self.batch_states, self._lengths, self.target.batch_sizes, strict=True
+                self.batch_states, self._lengths, self.tuned.batch_sizes, strict=True
             )
         ]
         self.batch_states = tuple(state for _, state in drawn)
@@ -286,9 +410,7 @@ class SGMCMC(ChainStep):
 
     def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
         """Roll back to the last finite q with fresh momentum, or give up."""
-        fresh = self.initial_state(self.rng)
-        kept = dict(zip(fresh, self.carried, strict=True))
-        self.carried = tuple((fresh | {name: kept[name] for name in self.learned}).values())
+        self.carried = self._fresh()
         self.running_sums = RunningSums.zeros(self.target.size)
         self.divergences += 1
         self.failures += 1
@@ -296,3 +418,9 @@ class SGMCMC(ChainStep):
         if self.failures >= MAX_FAILURES:
             raise gave_up(where, step_size, self.target, q)
         return divergence(where, step_size, self.draw, self.tune, first=self.divergences == 1)
+
+    def _fresh(self) -> tuple[np.ndarray, ...]:
+        """A fresh state, but for what is learned."""
+        fresh = self.initial_state(self.rng)
+        kept = dict(zip(fresh, self.carried, strict=True))
+        return tuple((fresh | {name: kept[name] for name in self.learned}).values())

@@ -5,40 +5,123 @@ so that a chain can be checkpointed, and copied for population sampling.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
+import pytensor
+from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["SOURCES", "BatchSource", "Epochs", "Random"]
+from pymc_sgmcmc.rows import RowData, RowGroup
+
+__all__ = ["SOURCES", "BatchSource", "Blocks", "Epochs", "Random"]
 
 State = tuple[int, ...]
 
 
 class BatchSource(ABC):
-    """Draws row indices from a generator (`integers` only)."""
+    """Draws row indices from a generator (`integers` only).
 
-    start: State = ()
+    Parameters
+    ----------
+    groups : sequence of RowGroup
+    largest : sequence of int
+        Rows in the largest batch of each group that will ever be drawn.
+    """
+
+    independent: ClassVar[bool] = True
+    """Whether batches are drawn independently at every inner step."""
+    start: ClassVar[State] = ()
     """The state at the start of a chain."""
+
+    def __init__(self, groups: Sequence[RowGroup], largest: Sequence[int]):
+        self.groups, self.largest = groups, largest
 
     @abstractmethod
     def draw(
         self, state: State, rng: np.random.Generator, n_rows: int, steps: int, size: int
     ) -> tuple[np.ndarray, State]:
-        """Rows for `steps` inner steps, shape (steps, size), in [0, n_rows), and the new state."""
+        """What `slices` takes at each of `steps` inner steps, and the new state."""
+
+    def any(self, rng: np.random.Generator, n_rows: int, size: int) -> np.ndarray:
+        """One step's batch, whatever the state is."""
+        return rng.integers(n_rows, size=(1, size))
+
+    def slices(self, group: RowGroup, rows: TensorVariable) -> dict[Variable, Variable]:
+        """What takes the place of the group's row data, given one step's entry of `draw`."""
+        return group.slices(rows)
+
+    def refresh(self) -> None:
+        """Look at the data again: `pm.set_data` may have changed them."""
+
+    def share(self, n_rows: int, size: int) -> float:
+        """The variance of a batch's mean, relative to that of independent rows."""
+        return 1.0
 
 
 @final
 class Random(BatchSource):
-    """Rows with replacement, drawn independently at every inner step."""
+    """Rows with replacement, shape (steps, size), drawn independently at every inner step."""
 
     def draw(self, state, rng, n_rows, steps, size):
         return rng.integers(n_rows, size=(steps, size)), state
 
 
 @final
+class Blocks(BatchSource):
+    """Contiguous blocks of shuffled rows, as bounds (steps, 2), drawn independently at every step.
+
+    The data are shuffled once, into a copy that ends with its own beginning, so that every row is
+    the first of a block equally often.
+    """
+
+    def __init__(self, groups, largest):
+        super().__init__(groups, largest)
+        self._copied: dict[RowData, np.ndarray] = {}
+        self._shuffled: dict[RowData, pytensor.compile.SharedVariable] = {}
+        self.refresh()
+
+    def draw(self, state, rng, n_rows, steps, size):
+        starts = rng.integers(n_rows, size=steps)
+        return np.stack([starts, starts + size], axis=1), state
+
+    def any(self, rng, n_rows, size):
+        return self.draw((), rng, n_rows, 1, size)[0]
+
+    def slices(self, group, bounds):
+        return {
+            data.slice: self._shuffled[data][
+                (slice(None),) * data.axis + (slice(bounds[0], bounds[1]),)
+            ]
+            for data in group.data
+        }
+
+    def refresh(self):
+        for group, largest in zip(self.groups, self.largest, strict=True):
+            for data in group.data:
+                value = data.source.get_value(borrow=True)
+                if self._copied.get(data) is value:
+                    continue
+                order = _shuffled(0, group.length())
+                order = np.resize(order, len(order) + largest - 1)
+                copy = np.ascontiguousarray(np.take(value, order, axis=data.axis))
+                if data in self._shuffled:
+                    self._shuffled[data].set_value(copy, borrow=True)
+                else:
+                    shape, name = data.slice.type.shape, f"{data.name}_shuffled"
+                    shared = pytensor.shared(copy, name=name, borrow=True, shape=shape)
+                    self._shuffled[data] = shared
+                self._copied[data] = value
+
+    def share(self, n_rows, size):
+        return 1.0 - size / n_rows
+
+
+@final
 class Epochs(BatchSource):
-    """Shuffled passes: every row once before any row comes again.
+    """Shuffled passes, shape (steps, size): every row once before any row comes again.
 
     A batch may hold the end of one pass and the start of the next. Within a pass the noise of
     the gradient is correlated and sums to zero, so that no formula for the noise of independent
@@ -48,6 +131,7 @@ class Epochs(BatchSource):
     seed, so that the state stays small whatever the number of rows is.
     """
 
+    independent = False
     start = (-1, 0)
 
     def draw(self, state, rng, n_rows, steps, size):
@@ -69,4 +153,4 @@ def _shuffled(seed: int, n_rows: int) -> np.ndarray:
     return np.argsort(keys, kind="stable")
 
 
-SOURCES: dict[str, BatchSource] = {"random": Random(), "epochs": Epochs()}
+SOURCES: dict[str, type[BatchSource]] = {"random": Random, "epochs": Epochs, "blocks": Blocks}

@@ -15,7 +15,14 @@ from pymc_sgmcmc.minibatch import batch_size_of, has_total_size, minibatches
 from pymc_sgmcmc.row_axes import number_of_rows, row_dim, value_of
 from pymc_sgmcmc.total_sizes import total_sizes
 
-__all__ = ["Batching", "find_batches", "is_among"]
+__all__ = ["AUTO", "Batching", "find_batches", "is_among"]
+
+AUTO = "auto"
+"""The batch size where it is to be tuned."""
+START_SIZE = 128
+"""Rows in a batch until then."""
+FEW_ROWS = 256
+"""So many rows are as cheap as a batch: their gradient is exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +85,7 @@ def find_batches(model: Model, full: Model, batch_size: Any) -> list[Batching]:
         What the user wrote.
     full : pymc.Model
         `full_data(model)`.
-    batch_size : int, mapping of str to (int or None), or None
+    batch_size : int, mapping of str to (int or None), "auto", or None
 
     Raises
     ------
@@ -151,6 +158,9 @@ def _sizes(batch_size: Any, model: Model) -> dict[str, int]:
     """Return the batch size of each observed variable to be minibatched, by its name."""
     if batch_size is None:
         return {}
+    if batch_size == AUTO:
+        with_rows = [rv for rv in model.observed_RVs if rv.type.ndim]
+        return {rv.name: START_SIZE for rv in with_rows if number_of_rows(model, rv) > FEW_ROWS}
     if not isinstance(batch_size, Mapping):
         size = natural("batch_size", batch_size)
         with_rows = [rv.name for rv in model.observed_RVs if rv.type.ndim]

@@ -6,8 +6,9 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
 from pymc_sgmcmc.running_sums import SUMS_DTYPE, RunningSums
+from pymc_sgmcmc.tuning import Tuned
 
-__all__ = ["STATS", "ChainState"]
+__all__ = ["STATS", "TUNED_STATS", "ChainState"]
 
 STATS = {
     "step_size": (np.float64, []),
@@ -21,6 +22,17 @@ STATS = {
     "running_sums": (SUMS_DTYPE, None),
 }
 """Types and shapes of the stats of every sampler."""
+
+TUNED_STATS = {
+    "batch_size": (np.int64, []),
+    "control_variate": (bool, []),
+    "noise_fraction": (np.float64, []),
+    "metric_condition": (np.float64, []),
+    "decrement": (np.float64, []),
+    "predicted_bias": (np.float64, []),
+    "tuning_gradients": (np.float64, []),
+}
+"""Those of a step method that tunes itself: what `pymc_sgmcmc.report` shows."""
 
 
 @dataclass_state
@@ -36,3 +48,4 @@ class ChainState(StepMethodState):
     carried: tuple
     batch_states: tuple
     running_sums: RunningSums
+    tuned: Tuned

@@ -1,4 +1,4 @@
-"""What a chain says when its state became non-finite."""
+"""What a chain says when its state became non-finite, or the posterior is not where it is."""
 
 import numpy as np
 from pymc.exceptions import SamplingError
@@ -6,7 +6,7 @@ from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_sgmcmc.target import Target
 
-__all__ = ["MAX_FAILURES", "divergence", "gave_up"]
+__all__ = ["MAX_FAILURES", "divergence", "gave_up", "not_located"]
 
 MAX_FAILURES = 10
 """Diverging draws in a row after which a chain gives up."""
@@ -36,4 +36,16 @@ def gave_up(where: str, step_size: float, target: Target, q: np.ndarray) -> Samp
         f"{where}: {_WHAT.format(step_size)}, {MAX_FAILURES} draws in a row. The gradient is "
         f"largest in {target.coordinate(steepest)}. {_REMEDY}, or start closer to the posterior "
         "with initvals=."
+    )
+
+
+def not_located(where: str, decrement: float, size: int) -> SamplerWarning:
+    """The warning where tuning starts at a point that is no typical one."""
+    return SamplerWarning(
+        WarningType.BAD_PARAMS,
+        f"{where}: the region of high posterior density was not found. The gradient at the point "
+        f"where tuning starts is too steep (decrement {decrement:.3g}, where {size} is typical). "
+        "Start closer to it with initvals=, tune longer, or look at R-hat with suspicion.",
+        "warn",
+        step=0,
     )

@@ -37,9 +37,11 @@ class Evaluation:
         exact_weight = pt.scalar("exact_weight", dtype=dtype)
         weights = [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in groups]
         rows = [pt.lvector(f"rows_{group.name}") for group in groups]
-        outputs = estimator(exact_weight)(q, rows, weights)
+        slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
+        outputs = estimator(exact_weight)(q, slices, weights)
         self._function = CompiledGraph([q, exact_weight, *weights, *rows], outputs, backend)
         self._dtype = dtype
+        self.rows_evaluated = 0
 
     def on_rows(
         self,
@@ -49,16 +51,19 @@ class Evaluation:
         exact_weight: float = 1.0,
     ) -> tuple[float, np.ndarray]:
         """U and its gradient with the likelihood of `rows` weighted, one weight for each group."""
+        self.rows_evaluated += max(map(len, rows), default=0)
         value, gradient = self._function(
             *(np.asarray(number, self._dtype) for number in (q, exact_weight, *weights)),
             *(np.asarray(row, np.int64) for row in rows),
         )
         return float(value), np.asarray(gradient, dtype=np.float64)
 
-    def exact(self, q: np.ndarray, lengths: Sequence[int]) -> tuple[float, np.ndarray]:
+    def exact(
+        self, q: np.ndarray, lengths: Sequence[int], exact_weight: float = 1.0
+    ) -> tuple[float, np.ndarray]:
         """U and its gradient on all rows, `lengths` of them in each group."""
         zeros, one_row = np.zeros(len(lengths)), [np.zeros(1, dtype=np.int64) for _ in lengths]
-        value, gradient = self.on_rows(q, zeros, one_row)
+        value, gradient = self.on_rows(q, zeros, one_row, exact_weight)
         for k, group in enumerate(self._groups):
             only_this = np.eye(len(lengths))[k]
             widest = max(np.prod(data.shape) / lengths[k] for data in group.data)

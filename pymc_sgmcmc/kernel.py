@@ -1,10 +1,11 @@
 """One stored draw as one call of one compiled function: a scan over the inner steps.
 
-    q', state', sums, ... = kernel(q, *state, H, *sequences, N, *rows, Z, *coefficients)
+    q', state', sums, ... = kernel(q, *state, H, *sequences, W, *rows, Z, *coefficients, *numbers)
 
 Nothing random, scheduled or adaptive lives in the graph: step sizes H and whatever else a sampler
 plans for each step (steps,), row indices (steps, n) for each group of observed variables with
-N (groups,) rows, and standard normals Z (steps, k, d) come from outside.
+W (groups,) = N / n, and standard normals Z (steps, k, d) come from outside. q is in the coordinates
+of the estimator, whose `numbers` also come from outside.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,8 +18,8 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.backends import Backend, CompiledGraph
 from pymc_sgmcmc.compat import scan
+from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.running_sums import moment_sums
-from pymc_sgmcmc.target import Target
 
 __all__ = ["Kernel", "KernelOutput"]
 
@@ -71,7 +72,7 @@ class Kernel:
 
     Parameters
     ----------
-    target : Target
+    estimator : Estimator
     update : callable
         ``update(q, *state, grad=, h=, noise=, **sequences, **coefficients)`` returns the new
         (q, *state).
@@ -84,6 +85,8 @@ class Kernel:
     backend : Backend
     sequences : iterable of str
         Names of the numbers that each call gives for each inner step.
+    numbers : mapping of str to array
+        Values with the shapes of the estimator's inputs.
 
     Attributes
     ----------
@@ -93,26 +96,26 @@ class Kernel:
 
     def __init__(
         self,
-        target: Target,
+        estimator: Estimator,
         update: Callable,
         state: Mapping[str, np.ndarray],
         coefficients: Mapping[str, np.ndarray],
         kinetic: Callable,
         backend: Backend,
-        sequences: Iterable[str] = (),
+        sequences: Iterable[str],
+        numbers: Mapping[str, np.ndarray],
     ):
         self.dtype = pytensor.config.floatX
-        start = {"q": pt.tensor("q", dtype=self.dtype, shape=(target.size,))}
+        start = {"q": pt.tensor("q", dtype=self.dtype, shape=(estimator.size,))}
         start |= _symbols(state, self.dtype)
-        data = _symbols(coefficients, self.dtype)
+        data, frame = _symbols(coefficients, self.dtype), _symbols(numbers, self.dtype)
         step_sizes = pt.vector("H", dtype=self.dtype)
         planned = {name: pt.vector(name, dtype=self.dtype) for name in sequences}
-        lengths = pt.vector("N", dtype=self.dtype)
-        rows = [pt.lmatrix(f"rows_{group.name}") for group in target.groups]
-        normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, target.size))
-        estimate = target.estimator()
-        # N / n, outside the scan; a scalar for each group, for the loop to carry along.
-        weights = [lengths[k] / row.shape[1].astype(self.dtype) for k, row in enumerate(rows)]
+        weighting = pt.vector("W", dtype=self.dtype)
+        rows = [pt.lmatrix(f"rows_{group.name}") for group in estimator.groups]
+        normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, estimator.size))
+        estimate = estimator.bind(frame)
+        weights = [weighting[k] for k in range(len(rows))]  # scalars, for the loop to carry along
 
         def advance(h, numbers, on_rows, z, *values):
             """One inner step: the new values, and what it asked for."""
@@ -136,7 +139,7 @@ class Kernel:
             inner_step,
             sequences=[step_sizes, *planned.values(), *rows, normals],
             outputs_info=[*start.values(), None],
-            non_sequences=[*weights, *data.values()],
+            non_sequences=[*weights, *data.values(), *frame.values()],
             mode=backend.scan_mode,
         )
         after = dict(zip(start, paths, strict=True))
@@ -163,13 +166,13 @@ class Kernel:
             -end,
             temperature,
         ]
-        given = [step_sizes, *planned.values(), *([lengths] if rows else []), *rows, normals]
-        given += data.values()
+        given = [step_sizes, *planned.values(), *([weighting] if rows else []), *rows, normals]
+        given += [*data.values(), *frame.values()]
         self._function = CompiledGraph([*start.values(), *given], outputs, backend)
         self._n_state, self._minibatched, self._planned = len(state), bool(rows), list(planned)
 
     def __call__(
-        self, q, state, step_sizes, lengths, rows, normals, coefficients, sequences
+        self, q, state, step_sizes, weights, rows, normals, coefficients, sequences, numbers
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe."""
         q, *rest = self._function(
@@ -177,10 +180,11 @@ class Kernel:
             *map(self._array, state),
             self._array(step_sizes),
             *(self._array(sequences[name]) for name in self._planned),
-            *([self._array(lengths)] if self._minibatched else []),
+            *([self._array(weights)] if self._minibatched else []),
             *rows,
             self._array(normals),
             *map(self._array, coefficients.values()),
+            *map(self._array, numbers.values()),
         )
         state, (sums, squared_norm, *scalars) = tuple(rest[: self._n_state]), rest[self._n_state :]
         return KernelOutput(q, state, sums, float(squared_norm) ** 0.5, *map(float, scalars))

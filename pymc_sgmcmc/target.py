@@ -182,28 +182,24 @@ class Target:
         raise IndexError(index)
 
     def estimator(self, exact_weight: Any = 1.0) -> Callable:
-        """Return ``estimate(q, rows, weights)``: graphs of U and its gradient at `q` (d,).
+        """Return ``estimate(q, slices, weights)``: graphs of U and its gradient at `q` (d,).
 
-        `rows`: one index vector for each group; `weights`: N_k / n_k for each group;
-        `exact_weight`: that of the prior and the likelihoods that are not minibatched.
+        `slices`: what takes the place of the row data of all groups; `weights`: N_k / n_k for each
+        group; `exact_weight`: that of the prior and the likelihoods that are not minibatched.
         """
-        rows = [pt.lvector(f"rows_{group.name}") for group in self.groups]
         weights = [
             pt.scalar(f"weight_{group.name}", dtype=pytensor.config.floatX) for group in self.groups
         ]
         log_density = exact_weight * self._exact
-        for group, row, weight in zip(self.groups, rows, weights, strict=True):
-            terms = clone_replace(list(group.terms), group.slices(row), rebuild_strict=False)
-            log_density += weight * pt.add(*map(pt.sum, terms), 0.0)
+        for group, weight in zip(self.groups, weights, strict=True):
+            log_density += weight * pt.add(*map(pt.sum, group.terms), 0.0)
         value = -log_density.astype(pytensor.config.floatX)
         gradients = pt.grad(value, self.vars, disconnected_inputs="ignore")
         gradient = pt.concatenate([g.ravel() for g in gradients])
 
-        def estimate(q, on_rows, with_weights):
-            inputs = [*self.vars, *rows, *weights]
-            given = [*self._split(q), *on_rows, *with_weights]
-            replacements = dict(zip(inputs, given, strict=True))
-            return clone_replace([value, gradient], replacements, rebuild_strict=False)
+        def estimate(q, slices, with_weights):
+            given = zip([*self.vars, *weights], [*self._split(q), *with_weights], strict=True)
+            return clone_replace([value, gradient], dict(given) | slices, rebuild_strict=False)
 
         return estimate
 
@@ -236,6 +232,34 @@ class Target:
             return self._evaluation.exact(q, lengths)
         weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
         return self._evaluation.on_rows(q, weights, rows)
+
+    def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
+        """The part of `rows` in the gradient that is due to group `k`: N_k times their mean."""
+        lengths = self.check_lengths()
+        weights, others = np.zeros(len(lengths)), [np.zeros(1, np.int64)] * len(lengths)
+        weights[k] = lengths[k] / len(rows)
+        others[k] = rows
+        return self._evaluation.on_rows(q, weights, others, exact_weight=0.0)[1]
+
+    def batched_gradient(self, q: np.ndarray) -> np.ndarray:
+        """The gradient at `q` of the minibatched part of U, on all rows."""
+        return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
+
+    def random_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        """A batch of `size` rows of each group, with replacement."""
+        return [rng.integers(n, size=min(size, n)) for n in self.check_lengths()]
+
+    def fixed_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        """About `size` different rows of each group, or all of them."""
+        return [
+            np.arange(n) if n <= size else np.unique(rng.integers(n, size=size))
+            for n in self.check_lengths()
+        ]
+
+    @property
+    def rows_evaluated(self) -> int:
+        """Rows whose gradient was taken by these methods so far."""
+        return self._evaluation.rows_evaluated
 
     @cached_property
     def _evaluation(self) -> Evaluation:

@@ -9,7 +9,7 @@ from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import fraction, natural, one_of, per_coordinate, positive
-from pymc_sgmcmc.integrators import thermostat
+from pymc_sgmcmc.integrators import step_bias, thermostat
 from pymc_sgmcmc.schedules import Annealing
 
 __all__ = ["Santa"]
@@ -118,12 +118,12 @@ class Santa(SGMCMC):
     name = "santa"
     extra_stats = ("kinetic_temperature", "thermostat", "temperature")
     learned = ("v",)
+    absorbs_noise = True
 
     def __init__(
         self,
         vars: Any = None,
         *,
-        step_size: Any,
         diffusion: Any = 1.0,
         thermal_mass: Any = "auto",
         decay: float = 0.99,
@@ -152,7 +152,7 @@ class Santa(SGMCMC):
                     f"exploration={exploration!r} says when refinement begins, and without "
                     "annealing there is none: pass annealing=PowerAnnealing(...), or leave it out."
                 )
-        super().__init__(vars, step_size=step_size, **kwargs)
+        super().__init__(vars, noise_estimate=0.0, **kwargs)
         if annealing is not None:
             warnings.warn(
                 "Santa with annealing is an optimiser: it looks for the highest mode, and its "
@@ -172,11 +172,18 @@ class Santa(SGMCMC):
     def coefficients(self):
         diffusion = 1.0 if self._by_metric else self.diffusion
         return {
-            "rows": max(1, self._lengths.sum()),
+            "rows": 1.0 if self.step_size is None else max(1, self._lengths.sum()),
             "damping": self.damping,
             "diffusion": per_coordinate("diffusion", diffusion, self.target.size),
             "mass": 10.0 if self.thermal_mass == "auto" else self.thermal_mass,
         }
+
+    def step_bias(self, h, curvature):
+        bias = step_bias(h, curvature)
+        return max(bias, h * np.mean(self.diffusion) / 2) if self.integrator == "euler" else bias
+
+    def capacity(self):
+        return self.temperature * (1.0 if self._by_metric else float(np.min(self.diffusion)))
 
     def sequences(self, steps):
         decay, temperature = np.ones(len(steps)), np.full(len(steps), self.temperature)

@@ -7,7 +7,7 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import one_of, per_coordinate
-from pymc_sgmcmc.integrators import INTEGRATORS, ornstein_uhlenbeck
+from pymc_sgmcmc.integrators import INTEGRATORS, ornstein_uhlenbeck, step_bias
 
 __all__ = ["SGHMC"]
 
@@ -80,15 +80,13 @@ class SGHMC(SGMCMC):
         self,
         vars: Any = None,
         *,
-        step_size: Any,
         friction: Any = 1.0,
-        noise_estimate: Any = 0.0,
         integrator: str = "BAOAB",
         **kwargs,
     ):
-        self.friction, self.noise_estimate = friction, noise_estimate
+        self.friction = friction
         self.integrator = one_of("integrator", integrator, INTEGRATORS)
-        super().__init__(vars, step_size=step_size, **kwargs)
+        super().__init__(vars, **kwargs)
 
     def initial_state(self, rng):
         return {"p": np.sqrt(self.temperature) * rng.standard_normal(self.target.size)}
@@ -96,20 +94,14 @@ class SGHMC(SGMCMC):
     def coefficients(self):
         d = self.target.size
         friction = per_coordinate("friction", self.friction, d)
-        noise_estimate = per_coordinate("noise_estimate", self.noise_estimate, d, zero=True)
-        if np.any(noise_estimate > friction * self.temperature):
-            raise ValueError(
-                f"noise_estimate={self.noise_estimate!r} exceeds friction x temperature = "
-                f"{self.friction!r} x {self.temperature!r}: the injected noise would be negative. "
-                "Raise friction or lower step_size."
-            )
-        if noise_estimate.any() and not (self.target.groups and self.batches == "random"):
-            raise ValueError(
-                f"noise_estimate={self.noise_estimate!r} is for batches drawn independently: exact "
-                "gradients (batch_size=None) have no noise, and that of batches='epochs' is not "
-                "independent. Leave it out, or use batches='random' with a batch_size."
-            )
-        return {"friction": friction, "diffusion": friction * self.temperature - noise_estimate}
+        diffusion = self.injected(friction * self.temperature, "friction x temperature")
+        return {"friction": friction, "diffusion": diffusion}
+
+    def step_bias(self, h, curvature):
+        return step_bias(h, curvature)
+
+    def capacity(self):
+        return float(np.min(self.friction)) * self.temperature
 
     def update(self, q, p, *, grad, h, noise, friction, diffusion):
         if self.integrator == "euler":

@@ -7,7 +7,7 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import one_of, per_coordinate, positive
-from pymc_sgmcmc.integrators import INTEGRATORS, ornstein_uhlenbeck, thermostat
+from pymc_sgmcmc.integrators import INTEGRATORS, ornstein_uhlenbeck, step_bias, thermostat
 
 __all__ = ["SGNHT"]
 
@@ -90,12 +90,12 @@ class SGNHT(SGMCMC):
 
     name = "sgnht"
     extra_stats = ("kinetic_temperature", "thermostat")
+    absorbs_noise = True
 
     def __init__(
         self,
         vars: Any = None,
         *,
-        step_size: Any,
         diffusion: Any = 1.0,
         thermostat: str = "scalar",
         thermal_mass: Any = "auto",
@@ -107,7 +107,7 @@ class SGNHT(SGMCMC):
         auto = isinstance(thermal_mass, str) and thermal_mass == "auto"
         self.thermal_mass = thermal_mass if auto else positive("thermal_mass", thermal_mass)
         self.integrator = one_of("integrator", integrator, INTEGRATORS)
-        super().__init__(vars, step_size=step_size, **kwargs)
+        super().__init__(vars, **kwargs)
 
     def initial_state(self, rng):
         d = self.target.size
@@ -130,10 +130,17 @@ class SGNHT(SGMCMC):
         if mass == "auto":
             mass = max(1.0, 10.0 / coordinates) / max(1.0, np.mean(diffusion)) ** 2
         return {
-            "diffusion": self.temperature * diffusion,
+            "diffusion": self.injected(self.temperature * diffusion, "diffusion x temperature"),
             "temperature": self.temperature,
-            "mass": mass,
+            "mass": np.inf if self.tuned.warming else mass,  # as SGHMC, until the chain is there
         }
+
+    def step_bias(self, h, curvature):
+        bias = step_bias(h, curvature)
+        return max(bias, h * np.mean(self.diffusion) / 2) if self.integrator == "euler" else bias
+
+    def capacity(self):
+        return float(np.min(self.diffusion)) * self.temperature
 
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
         if self.integrator == "euler":

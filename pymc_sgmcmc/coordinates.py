@@ -1,0 +1,77 @@
+"""Coordinates in which a sampler moves: q = centre + L z.
+
+A sampler with a constant metric G = L L' is the same sampler with unit metric in z.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+__all__ = ["Coordinates", "apply", "pull"]
+
+
+def apply(factor, z):
+    """L z, for L given as a matrix or as its diagonal; arrays or graphs."""
+    return factor @ z if factor.ndim == 2 else factor * z
+
+
+def pull(factor, gradient):
+    """L' g, the gradient in z."""
+    return factor.T @ gradient if factor.ndim == 2 else factor * gradient
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """q = centre + L z.
+
+    Attributes
+    ----------
+    centre : array, shape (d,)
+    factor : array, shape (d, d) or (d,)
+        L, any invertible matrix, or its diagonal.
+    """
+
+    centre: np.ndarray
+    factor: np.ndarray
+
+    @classmethod
+    def identity(cls, size: int, ndim: int = 1) -> "Coordinates":
+        return cls(np.zeros(size), np.eye(size) if ndim == 2 else np.ones(size))
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        return np.linalg.inv(self.factor) if self.factor.ndim == 2 else 1.0 / self.factor
+
+    def position(self, z: np.ndarray) -> np.ndarray:
+        """Q of z; also of several points, shape (..., d)."""
+        return self.centre + self._times(self.factor, z)
+
+    def of(self, q: np.ndarray) -> np.ndarray:
+        """Z of q; also of several points, shape (..., d)."""
+        return self._times(self._inverse, q - self.centre)
+
+    @staticmethod
+    def _times(matrix, vectors):
+        return vectors @ matrix.T if matrix.ndim == 2 else vectors * matrix
+
+    def scaled(self, matrix: np.ndarray) -> "Coordinates":
+        """L times `matrix` (or its diagonal)."""
+        if self.factor.ndim == 2:
+            product = self.factor @ (np.diag(matrix) if matrix.ndim == 1 else matrix)
+        else:
+            product = self.factor * matrix
+        return Coordinates(self.centre, product)
+
+    def around(self, centre: np.ndarray) -> "Coordinates":
+        """The same L around another centre."""
+        return Coordinates(centre, self.factor)
+
+    @cached_property
+    def condition(self) -> float:
+        """The condition number of the metric L L', after scaling its diagonal to one."""
+        if self.factor.ndim == 1:
+            return 1.0
+        rows = self.factor / np.linalg.norm(self.factor, axis=1, keepdims=True)
+        values = np.linalg.svd(rows, compute_uv=False)
+        return float((values[0] / values[-1]) ** 2)

@@ -1,0 +1,74 @@
+"""Second derivatives of U from differences of its gradient."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytensor
+
+__all__ = ["equilibrated", "factor_of", "hessian", "largest_curvature"]
+
+Gradient = Callable[[np.ndarray], np.ndarray]
+
+
+def _coarse() -> bool:
+    return pytensor.config.floatX == "float32"
+
+
+def hessian(gradient: Gradient, q: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
+    """The Hessian at `q` from d + 1 gradients, symmetric.
+
+    `scale`: the posterior sds, as far as they are known, for the width of the differences.
+    """
+    width = (1e-3 if _coarse() else 1e-5) * (np.abs(q) + 0.01)
+    if scale is not None:
+        width = np.clip((0.05 if _coarse() else 1e-3) * scale, width, 1e3 * width)
+    at = gradient(q)
+    columns = [(gradient(q + w) - at) / w.sum() for w in np.diag(width)]
+    H = np.nan_to_num(np.array(columns))
+    return (H + H.T) / 2
+
+
+def factor_of(H: np.ndarray) -> np.ndarray:
+    """L, such that L L' is the inverse of H with the absolute values of its eigenvalues.
+
+    They are those of H scaled to a unit diagonal, and at least 1e-6 of the largest.
+    """
+    diagonal = np.abs(np.diag(H))
+    floor = 1e-12 * diagonal.max() if diagonal.max() > 0 else 1.0
+    scale = 1 / np.sqrt(np.maximum(diagonal, floor))
+    values, vectors = np.linalg.eigh(scale[:, None] * H * scale)
+    values = np.abs(values)
+    values = np.maximum(values, 1e-6 * max(values.max(), 1e-300))
+    return scale[:, None] * vectors / np.sqrt(values)
+
+
+def equilibrated(gradient: Gradient, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Root mean squares of the rows of the Hessian at `q` (Dauphin et al., 2015), by 30 probes."""
+    width = (1e-2 if _coarse() else 1e-4) / np.sqrt(len(q))
+    total = np.zeros(len(q))
+    for _ in range(30):
+        direction = width * (1 + np.abs(q)) * (2 * rng.integers(2, size=len(q)) - 1)
+        change = (gradient(q + direction) - gradient(q - direction)) / 2
+        total += (change / (width * (1 + np.abs(q)))) ** 2
+    total = np.nan_to_num(total / 30)
+    return np.sqrt(np.maximum(total, 1e-12 * max(total.max(), 1e-300)))
+
+
+def largest_curvature(
+    gradient: Gradient, points: np.ndarray, rng: np.random.Generator, iterations: int = 8
+) -> float:
+    """The largest absolute eigenvalue of the Hessian at `points` (k, d), by power iterations.
+
+    `gradient` and `points` are in coordinates in which the posterior's sds are about one.
+    """
+    width, largest = 0.05 if _coarse() else 1e-3, 0.0
+    for point in points:
+        v = rng.standard_normal(len(point))
+        for _ in range(iterations):
+            v = width * v / np.linalg.norm(v)
+            v = (gradient(point + v) - gradient(point - v)) / (2 * width)
+            norm = np.linalg.norm(v)
+            if not (np.isfinite(norm) and norm > 0):
+                break
+            largest = max(largest, float(norm))
+    return largest

@@ -1,0 +1,288 @@
+"""What is found while tuning: centre, metric, gradient, its noise, batch size and step size.
+
+A pure function of what a chain has seen: `Tuner.start` from where it starts, `Tuner.next` from each
+window of its draws. Everything is measured in coordinates z in which the posterior is about
+N(0, I), so that no constant here has a scale.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytensor
+
+from pymc_sgmcmc.batches import BatchSource
+from pymc_sgmcmc.coordinates import Coordinates, pull
+from pymc_sgmcmc.curvature import largest_curvature
+from pymc_sgmcmc.gradient_noise import largest, measure_noise
+from pymc_sgmcmc.locate import PART, locate
+from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.windows import Window
+
+__all__ = ["LARGEST", "SMALLEST", "Plan", "Tuned", "Tuner"]
+
+SMALLEST, LARGEST = 64, 2048
+"""Rows in a batch, where the size is tuned."""
+
+FAR = 1e4
+"""|z|^2 / d of a draw that has left the posterior."""
+
+STEP_SHARE = 0.6
+"""The part of the tolerance that is for the step size; the rest is for noise."""
+
+UNCERTAINTY = 0.08
+"""How far a measured noise may be off, relatively: what remains of it when it is subtracted."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a chain has found.
+
+    Attributes
+    ----------
+    step_size : float
+        NaN where it is given.
+    batch_sizes : tuple of int
+    coordinates : Coordinates
+    control : bool
+        Whether the gradient has a control variate.
+    anchor, anchor_gradient : array, shape (d,)
+        Its centre, and the gradient of the minibatched part of U there, on all rows.
+    noise : array, shape (d,)
+        V, the variance of the gradient in each coordinate z.
+    curvature : float
+        The largest eigenvalue of the Hessian of U in z, at typical points.
+    decrement : float
+        g' L L' g at the centre that was located: about d or less.
+    row_gradients : float
+        What tuning has cost.
+    capacity : float
+        The noise that the sampler injects, as a rate: gradients add h V / 2 to it.
+    shrink : float
+        By how much h was cut because chains diverged in tuning.
+    warming : bool
+        In the first window.
+    window : Window or None
+        The draws since then.
+    """
+
+    step_size: float
+    batch_sizes: tuple[int, ...]
+    coordinates: Coordinates
+    control: bool
+    anchor: np.ndarray
+    anchor_gradient: np.ndarray
+    noise: np.ndarray
+    curvature: float = np.nan
+    decrement: float = np.nan
+    row_gradients: float = 0.0
+    capacity: float = np.nan
+    shrink: float = 1.0
+    warming: bool = False
+    window: Window | None = None
+
+    @classmethod
+    def untuned(cls, batch_sizes: Sequence[int], coordinates: Coordinates) -> "Tuned":
+        """Before anything is known, and where nothing is to be found."""
+        zeros = np.zeros(len(coordinates.centre))
+        return cls(np.nan, tuple(batch_sizes), coordinates, False, zeros, zeros, zeros)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be found; the rest is given.
+
+    Attributes
+    ----------
+    step_size, batch_size, metric, noise : bool
+    gradient : str
+        "auto", "plain", "control_variate" or "svrg".
+    tolerance : float
+        Of the relative error of a posterior variance.
+    absorbs : bool
+        Whether the sampler takes up noise that is not subtracted.
+    """
+
+    step_size: bool
+    batch_size: bool
+    metric: bool
+    noise: bool
+    gradient: str
+    tolerance: float
+    absorbs: bool
+
+
+class Tuner:
+    """Finds what `plan` asks for.
+
+    Parameters
+    ----------
+    target : Target
+    source : BatchSource
+    plan : Plan
+    step_bias : callable
+        ``step_bias(h, curvature)``: the relative error of a variance by the step size alone.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        source: BatchSource,
+        plan: Plan,
+        step_bias: Callable[[float, float], float],
+    ):
+        self._target, self._source, self._plan = target, source, plan
+        self._step_bias = step_bias
+        self._left = UNCERTAINTY if plan.noise or plan.absorbs else 1.0
+
+    def start(
+        self, tuned: Tuned, q: np.ndarray, capacity: float, rng: np.random.Generator
+    ) -> Tuned:
+        """Locate the posterior from `q`, and measure there.
+
+        `capacity`: the noise that the sampler injects, as a rate: gradients add h V / 2 to it.
+        """
+        before = self._target.rows_evaluated
+        ndim = tuned.coordinates.factor.ndim
+        located = locate(self._target, q, rng, ndim)
+        coordinates = tuned.coordinates.around(located.coordinates.centre)
+        if self._plan.metric:
+            coordinates = located.coordinates
+        window = Window.start(0, len(q), ndim)
+        tuned = replace(tuned, capacity=capacity, decrement=located.decrement, warming=True)
+        tuned = self._centred(replace(tuned, window=window), coordinates)
+        return self._paid(self._measure(tuned, rng.standard_normal((20, len(q))), rng), before)
+
+    def learn(self, tuned: Tuned, q: np.ndarray | None, rng: np.random.Generator) -> Tuned:
+        """Take in a draw, None where it diverged."""
+        z = None if q is None else tuned.coordinates.of(q)
+        if z is None or np.sum(z**2) > FAR * len(z):
+            return replace(tuned, shrink=tuned.shrink / 2, step_size=tuned.step_size / 2)
+        tuned = replace(tuned, window=tuned.window.add(z))
+        if not tuned.window.is_over:
+            return tuned
+        before, old = self._target.rows_evaluated, tuned.coordinates
+        window = tuned.window
+        coordinates = old.around(old.position(window.mean()))
+        if self._plan.metric:
+            S = window.shrunk_covariance()
+            coordinates = coordinates.scaled(np.linalg.cholesky(S) if S.ndim == 2 else np.sqrt(S))
+        points = coordinates.of(old.position(np.array(window.points)))
+        window = Window.start(window.index + 1, len(q), window.products.ndim)
+        tuned = self._centred(replace(tuned, warming=False, window=window), coordinates)
+        return self._paid(self._measure(tuned, points, rng), before)
+
+    def position(self, tuned: Tuned, z: np.ndarray) -> np.ndarray:
+        """Q of a point z of the posterior as far as it is known."""
+        return tuned.coordinates.position(z).astype(pytensor.config.floatX)
+
+    def follow(self, tuned: Tuned, q: np.ndarray, draw: int, steps: int) -> Tuned:
+        """Let SVRG's anchor follow the chain, after as many steps as there are minibatches."""
+        if self._plan.gradient != "svrg" or not tuned.batch_sizes:
+            return tuned
+        lengths = self._target.check_lengths()
+        batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
+        return tuned if draw % max(1, round(batches / steps)) else self._anchored(tuned, q)
+
+    def pay(self, tuned: Tuned, steps: int) -> Tuned:
+        """Count the gradients of a draw."""
+        rows = steps * sum(tuned.batch_sizes) * (2 if tuned.control else 1)
+        return replace(tuned, row_gradients=tuned.row_gradients + rows)
+
+    def _centred(self, tuned: Tuned, coordinates: Coordinates) -> Tuned:
+        tuned = replace(tuned, coordinates=coordinates)
+        if self._plan.gradient == "plain" or not self._target.groups:
+            return tuned
+        return self._anchored(tuned, coordinates.centre)
+
+    def _anchored(self, tuned: Tuned, q: np.ndarray) -> Tuned:
+        return replace(tuned, anchor=q, anchor_gradient=self._target.batched_gradient(q))
+
+    def _paid(self, tuned: Tuned, before: int) -> Tuned:
+        paid = self._target.rows_evaluated - before
+        return replace(tuned, row_gradients=tuned.row_gradients + paid)
+
+    def _measure(self, tuned: Tuned, points: np.ndarray, rng: np.random.Generator) -> Tuned:
+        """Noise, curvature, and what follows from them, at typical `points` z (k, d)."""
+        plan, coordinates = self._plan, tuned.coordinates
+        rows = self._target.fixed_rows(rng, PART)
+
+        def gradient(z):
+            _, g = self._target.value_and_gradient(coordinates.position(z), rows)
+            return pull(coordinates.factor, g)
+
+        curvature = largest_curvature(gradient, points[:6], rng)
+        longest = self._longest(curvature)
+        room = (1 - STEP_SHARE) * plan.tolerance / self._left * tuned.capacity
+        tuned = replace(tuned, curvature=curvature)
+        V = np.zeros_like(coordinates.factor)
+        if self._target.groups:
+            tuned, V = self._gradient(tuned, points, 3 * room / longest, rng)
+        if not plan.step_size:
+            return replace(tuned, noise=np.diag(V) if V.ndim == 2 else V)
+        v, turn = np.linalg.eigh(V) if V.ndim == 2 else (V, None)
+        v = np.maximum(v, 0.0)
+        if plan.metric:
+            # In coordinates in which the noise is diagonal, and slow where there is much of it.
+            slow = np.clip(np.sqrt(2 * room / (longest * np.maximum(v, 1e-300))), 0.05, 1.0)
+            coordinates = coordinates.scaled(slow if turn is None else turn * slow)
+            v = v * slow**2
+        elif turn is not None:
+            v = np.maximum(np.diag(V), 0.0)
+        h = min(longest, 2 * room / max(v.max(), 1e-300)) * tuned.shrink
+        return replace(tuned, coordinates=coordinates, noise=v, step_size=h)
+
+    def _gradient(self, tuned: Tuned, points, wanted: float, rng) -> tuple[Tuned, np.ndarray]:
+        """Choose the gradient and the batch size, such that its noise is about `wanted`; and V."""
+        plan, coordinates, lengths = self._plan, tuned.coordinates, self._target.check_lengths()
+        q, centres = coordinates.position(points), None
+        if plan.gradient == "svrg":
+            centres = np.roll(q, 1, axis=0)
+        elif plan.gradient != "plain":
+            centres = np.broadcast_to(tuned.anchor, q.shape)
+        noises = measure_noise(self._target, coordinates, q, centres, rng)
+        plain, control = (self._of(noise, tuned.batch_sizes) for noise in noises)
+        controlled = plan.gradient in ("control_variate", "svrg")
+        if plan.gradient == "auto":  # a control variate costs two gradients
+            controlled = 2 * largest(control) < largest(plain)
+        noise, V = (noises[1], control) if controlled else (noises[0], plain)
+        sizes = tuned.batch_sizes
+        if plan.batch_size:
+            factor = 2.0 ** np.ceil(np.log2(max(largest(V) / wanted, 1e-6)))
+            sizes = tuple(
+                int(np.clip(n * factor, SMALLEST, min(LARGEST, max(SMALLEST, n_rows // 2))))
+                for n, n_rows in zip(sizes, lengths, strict=True)
+            )
+            V = self._of(noise, sizes)
+        return replace(tuned, control=bool(controlled), batch_sizes=sizes), V
+
+    def _of(self, noise, sizes) -> np.ndarray | None:
+        if noise is None:
+            return None
+        lengths = self._target.check_lengths()
+        shares = [self._source.share(n, size) for n, size in zip(lengths, sizes, strict=True)]
+        return noise.of(sizes, shares)
+
+    def _longest(self, curvature: float) -> float:
+        """The longest step within the tolerance, by bisection."""
+        low, high = 1e-12, 1.0
+        for _ in range(50):
+            middle = np.sqrt(low * high)
+            if self._step_bias(middle, curvature) <= STEP_SHARE * self._plan.tolerance:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def stats(self, tuned: Tuned, h: float) -> dict[str, float]:
+        """What is reported of a draw with step size `h`."""
+        noise = h * float(tuned.noise.max()) / 2 / tuned.capacity
+        return {
+            "batch_size": sum(tuned.batch_sizes),
+            "control_variate": tuned.control,
+            "noise_fraction": noise,
+            "metric_condition": tuned.coordinates.condition,
+            "decrement": tuned.decrement,
+            "predicted_bias": self._step_bias(h, tuned.curvature) + self._left * noise,
+            "tuning_gradients": tuned.row_gradients,
+        }

@@ -1,0 +1,85 @@
+"""Tuning windows: their lengths in draws, and the moments of the draws in them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+__all__ = ["Window", "window_length"]
+
+LENGTHS = (100, 250, 450)
+"""Draws of the first windows; later ones double."""
+POINTS = 20
+"""Draws of a window that are kept."""
+
+
+def window_length(index: int) -> int:
+    """Draws of window `index`."""
+    if index < len(LENGTHS):
+        return LENGTHS[index]
+    return LENGTHS[-1] * 2 ** (index - len(LENGTHS) + 1)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Moments of the draws z of one tuning window, after its first fifth."""
+
+    index: int
+    draws: int
+    """All draws so far, with the first fifth."""
+    total: np.ndarray
+    products: np.ndarray
+    """Sum of z z', or of z^2."""
+    lagged: np.ndarray
+    """Sum of z_t z_(t-1), by the coordinate."""
+    last: np.ndarray
+    points: tuple[np.ndarray, ...]
+
+    @classmethod
+    def start(cls, index: int, size: int, ndim: int) -> "Window":
+        zeros = np.zeros(size)
+        return cls(index, 0, zeros, np.zeros((size,) * ndim), zeros, zeros, ())
+
+    @property
+    def skipped(self) -> int:
+        return window_length(self.index) // 5
+
+    @property
+    def is_over(self) -> bool:
+        return self.draws >= window_length(self.index)
+
+    def add(self, z: np.ndarray) -> "Window":
+        """The moments with one draw more."""
+        draws = self.draws + 1
+        kept = draws - self.skipped
+        if kept <= 0:
+            return replace(self, draws=draws, last=z)
+        products = np.outer(z, z) if self.products.ndim == 2 else z * z
+        every = max(1, (window_length(self.index) - self.skipped) // POINTS)
+        points = (*self.points, z) if kept % every == 0 else self.points
+        return replace(
+            self,
+            draws=draws,
+            total=self.total + z,
+            products=self.products + products,
+            lagged=self.lagged + z * self.last,
+            last=z,
+            points=points[:POINTS],
+        )
+
+    def mean(self) -> np.ndarray:
+        return self.total / (self.draws - self.skipped)
+
+    def shrunk_covariance(self) -> np.ndarray:
+        """The covariance (or the variances), shrunk towards the identity.
+
+        It weighs as much as the effective number of draws allows (the median over coordinates, from
+        their first autocorrelation).
+        """
+        n, d, mean = self.draws - self.skipped, len(self.total), self.mean()
+        dense = self.products.ndim == 2
+        S = self.products / n - (np.outer(mean, mean) if dense else mean**2)
+        variance = np.diag(S) if dense else S
+        rho = np.clip((self.lagged / n - mean**2) / np.maximum(variance, 1e-300), -0.9, 0.999)
+        effective = np.median(n * (1 - rho) / (1 + rho))
+        weight = effective / (effective + 5 + (d if dense else 0))
+        return weight * S + (1 - weight) * (np.eye(d) if dense else 1.0)
