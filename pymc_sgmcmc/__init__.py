@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pymc_sgmcmc.checkpoints import load, resume, save
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.registration import register
+from pymc_sgmcmc.report import report
 from pymc_sgmcmc.resumable import Resumable
 from pymc_sgmcmc.running_sums import running_sums
 from pymc_sgmcmc.samplers import SGHMC, SGLD, SGNHT, Santa
@@ -36,6 +37,7 @@ __all__ = [
     "full_data",
     "load",
     "register",
+    "report",
     "resume",
     "running_sums",
     "save",

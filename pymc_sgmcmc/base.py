@@ -176,7 +176,7 @@ class SGMCMC(ChainStep):
         self._starts = Starts(model, vars, model.initial_point())
 
         self._untuned, metric_ndim = settings.coordinates(self.target.size)
-        self._plan = settings.plan(self.bias_tolerance, self.absorbs_noise)
+        self._plan = settings.plan(self.target, self.bias_tolerance, self.absorbs_noise)
         self._moves = metric_ndim is not None
         self._tuner = None
         if settings.tunes():

@@ -8,9 +8,10 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["log_density_terms"]
+__all__ = ["log_density_terms", "stabilized"]
 
 
 def log_density_terms(
@@ -26,3 +27,8 @@ def log_density_terms(
     graph = FunctionGraph(outputs=terms, clone=False)
     in2out(local_check_parameter_to_ninf_switch).rewrite(graph)
     return dict(zip(variables, graph.outputs, strict=True))
+
+
+def stabilized(value: TensorVariable) -> TensorVariable:
+    """The same value by numerically stable operations."""
+    return rewrite_graph(value, include=("stabilize",), clone=False)

@@ -65,7 +65,8 @@ class Settings:
             "gradient", filled(gradient, "plain"), ["auto", "plain", "control_variate", "svrg"]
         )
         self.metric = filled(metric, None)
-        if not isinstance(self.metric, np.ndarray | Sequence) or isinstance(self.metric, str):
+        numbers = isinstance(self.metric, np.ndarray | list | tuple)
+        if not (numbers and np.asarray(self.metric).dtype.kind in "iuf"):
             one_of("metric", self.metric, ["auto", "diag", "dense", None])
         self.noise_estimate = filled(noise_estimate, 0.0)
         if is_default(noise_estimate) and self.batches == "epochs":
@@ -144,14 +145,24 @@ class Settings:
             raise ValueError("metric must be positive (definite) and finite.")
         return Coordinates(np.zeros(size), factor), G.ndim
 
-    def plan(self, tolerance: float, absorbs: bool) -> Plan:
+    def plan(self, target: Target, tolerance: float, absorbs: bool) -> Plan:
         """What is to be tuned."""
+        gradient, others = self.gradient, target.others_in_batches()
+        if others:
+            # The gradient on all rows at an anchor would be that for other values of theirs.
+            if gradient not in ("auto", "plain"):
+                raise ValueError(
+                    f"gradient={gradient!r} needs a likelihood that other step methods leave "
+                    f"alone, and {others} in it are theirs. Sample them with this step method too, "
+                    "or use gradient='plain'."
+                )
+            gradient = "plain"
         return Plan(
             step_size=self.schedule is None,
             batch_size=is_auto(self.batch_size),
             metric=isinstance(self.metric, str),
             noise=is_auto(self.noise_estimate),
-            gradient=self.gradient,
+            gradient=gradient,
             tolerance=tolerance,
             absorbs=absorbs,
         )

@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batching import find_batches
-from pymc_sgmcmc.density import log_density_terms
+from pymc_sgmcmc.density import log_density_terms, stabilized
 from pymc_sgmcmc.evaluation import Evaluation
 from pymc_sgmcmc.inspection import (
     check_initial_point,
@@ -171,6 +171,11 @@ class Target:
             own = {rv: term for rv, term in self._terms.items() if rv.name in group.observed}
             prove_separation(self.model, group, own, self._point, self.shared)
 
+    def others_in_batches(self) -> list[str]:
+        """The value variables that are not sampled and that a minibatched term depends on."""
+        leaves = set(graph_inputs([term for group in self.groups for term in group.terms]))
+        return [var.name for var, shared in self.shared.items() if shared in leaves]
+
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
         for var, shape in zip(self.vars, self.shapes, strict=True):
@@ -193,7 +198,9 @@ class Target:
         log_density = exact_weight * self._exact
         for group, weight in zip(self.groups, weights, strict=True):
             log_density += weight * pt.add(*map(pt.sum, group.terms), 0.0)
-        value = -log_density.astype(pytensor.config.floatX)
+        # Before differentiating: log(1 - sigmoid(x)) has a gradient of NaN where the sigmoid is 1,
+        # and -softplus(x), which PyTensor rewrites it to, has none.
+        value = stabilized(-log_density.astype(pytensor.config.floatX))
         gradients = pt.grad(value, self.vars, disconnected_inputs="ignore")
         gradient = pt.concatenate([g.ravel() for g in gradients])
 

@@ -25,7 +25,7 @@ SMALLEST, LARGEST = 64, 2048
 """Rows in a batch, where the size is tuned."""
 
 FAR = 1e4
-"""|z|^2 / d of a draw that has left the posterior."""
+"""|z|^2 / d of a draw that has left the posterior, where no other step method moves that."""
 
 STEP_SHARE = 0.6
 """The part of the tolerance that is for the step size; the rest is for noise."""
@@ -156,8 +156,10 @@ class Tuner:
     def learn(self, tuned: Tuned, q: np.ndarray | None, rng: np.random.Generator) -> Tuned:
         """Take in a draw, None where it diverged."""
         z = None if q is None else tuned.coordinates.of(q)
-        if z is None or np.sum(z**2) > FAR * len(z):
-            return replace(tuned, shrink=tuned.shrink / 2, step_size=tuned.step_size / 2)
+        if z is None or (not self._target.shared and np.sum(z**2) > FAR * len(z)):
+            window = Window.start(tuned.window.index, self._target.size, tuned.window.products.ndim)
+            shrink, h = tuned.shrink / 2, tuned.step_size / 2
+            return replace(tuned, shrink=shrink, step_size=h, window=window)
         tuned = replace(tuned, window=tuned.window.add(z))
         if not tuned.window.is_over:
             return tuned

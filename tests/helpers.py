@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.running_sums import MOMENTS
 
@@ -142,9 +143,11 @@ class Subject:
     """The numbers that the sampler plans for each step, at some steps."""
 
     def __call__(self, q, state, step_sizes, rows, normals, plan=None):
-        lengths, numbers = self.target.check_lengths(), self.coefficients
+        weights = self.target.check_lengths() / np.array([row.shape[1] for row in rows])
         plan = self.plan(np.arange(len(step_sizes))) if plan is None else plan
-        return self.kernel(q, state, step_sizes, lengths, rows, normals, numbers, plan)
+        return self.kernel(
+            q, state, step_sizes, weights, rows, normals, self.coefficients, plan, {}
+        )
 
 
 def subject(step, *, update=None, target=None, state=None):
@@ -160,7 +163,8 @@ def subject(step, *, update=None, target=None, state=None):
     coefficients, kinetic = step._coefficients, step.kinetic
     update = update or step.update
     names = plan(np.arange(1))
-    kernel = Kernel(target, update, state, coefficients, kinetic, Backend("c"), names)
+    estimator = Estimator(target, step._source, None, False)
+    kernel = Kernel(estimator, update, state, coefficients, kinetic, Backend("c"), names, {})
     return Subject(kernel, target, coefficients, state, plan)
 
 

@@ -119,24 +119,24 @@ class Mistaken:
 
     def estimator(self):
         estimate = self._target.estimator()
-        return lambda q, rows, weights: self._mistake(estimate, q, rows, weights)
+        return lambda q, slices, weights: self._mistake(estimate, q, slices, weights)
 
 
-def right_target(estimate, q, rows, weights):
-    return estimate(q, rows, weights)
+def right_target(estimate, q, slices, weights):
+    return estimate(q, slices, weights)
 
 
-def rows_not_scaled(estimate, q, rows, weights):
-    return estimate(q, rows, [pt.ones(())])
+def rows_not_scaled(estimate, q, slices, weights):
+    return estimate(q, slices, [pt.ones(())])
 
 
-def prior_scaled(estimate, q, rows, weights):
-    return [weights[0] * part for part in estimate(q, rows, [pt.ones(())])]
+def prior_scaled(estimate, q, slices, weights):
+    return [weights[0] * part for part in estimate(q, slices, [pt.ones(())])]
 
 
-def prior_missing(estimate, q, rows, weights):
-    prior = estimate(q, rows, [pt.zeros(())])
-    return [full - part for full, part in zip(estimate(q, rows, weights), prior, strict=True)]
+def prior_missing(estimate, q, slices, weights):
+    prior = estimate(q, slices, [pt.zeros(())])
+    return [full - part for full, part in zip(estimate(q, slices, weights), prior, strict=True)]
 
 
 # The two nets. A chain that hardly moves cannot be told from its law by chance alone: its Monte

@@ -94,7 +94,8 @@ class SGHMC(SGMCMC):
     def coefficients(self):
         d = self.target.size
         friction = per_coordinate("friction", self.friction, d)
-        diffusion = self.injected(friction * self.temperature, "friction x temperature")
+        name = f"friction x temperature = {self.friction!r} x {self.temperature!r}"
+        diffusion = self.injected(friction * self.temperature, name)
         return {"friction": friction, "diffusion": diffusion}
 
     def step_bias(self, h, curvature):

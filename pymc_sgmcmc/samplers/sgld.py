@@ -71,7 +71,11 @@ class SGLD(SGMCMC):
         return {"z": rng.standard_normal(self.target.size)} if self._averages else {}
 
     def coefficients(self):
-        return {"temperature": self.injected(np.float64(self.temperature), "temperature")}
+        return {
+            "temperature": self.injected(
+                np.float64(self.temperature), f"temperature = {self.temperature!r}"
+            )
+        }
 
     def step_bias(self, h, curvature):
         # Fresh noise: exact on a Gaussian. Averaged: none there, and of first order elsewhere.

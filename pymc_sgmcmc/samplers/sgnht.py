@@ -129,8 +129,9 @@ class SGNHT(SGMCMC):
         mass = self.thermal_mass
         if mass == "auto":
             mass = max(1.0, 10.0 / coordinates) / max(1.0, np.mean(diffusion)) ** 2
+        name = f"diffusion x temperature = {self.diffusion!r} x {self.temperature!r}"
         return {
-            "diffusion": self.injected(self.temperature * diffusion, "diffusion x temperature"),
+            "diffusion": self.injected(self.temperature * diffusion, name),
             "temperature": self.temperature,
             "mass": np.inf if self.tuned.warming else mass,  # as SGHMC, until the chain is there
         }

@@ -1,0 +1,81 @@
+"""What a self-tuned step method has found, for a person to read."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_sgmcmc.chain import TUNED_STATS
+
+__all__ = ["report"]
+
+
+def report(idata: Any) -> str:
+    """A short table of what each chain was tuned to, one row a chain.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        What `pm.sample` returned, from a step method with something left to tune.
+
+    Returns
+    -------
+    str
+        Step size h (of the metric's coordinates), rows in a minibatch (0: exact gradients), the
+        gradient, the part of the injected noise that gradient noise makes up at most, the condition
+        number of the metric with its scales taken out, g' G g at the centre that was located
+        (about d or less), the predicted relative error of a posterior variance, and the gradients
+        of single rows that tuning took. All are of the last draw.
+
+    Raises
+    ------
+    ValueError
+        If no step method was tuned.
+
+    Examples
+    --------
+    >>> from pymc_sgmcmc import SGNHT, report
+    >>> with pm.Model():  # doctest: +SKIP
+    ...     ...
+    ...     idata = pm.sample(step=SGNHT())
+    >>> print(report(idata))  # doctest: +SKIP
+    chain      h  batch         gradient  noise  condition  decrement    bias  tuning
+        0    0.3     64  control variate  0.9 %        8.7      0.001   3.1 %   1.3e6
+    """
+    stats = idata.sample_stats
+    missing = [name for name in TUNED_STATS if name not in stats]
+    if missing:
+        raise ValueError(
+            "There is nothing to report: no step method of this run was tuned by itself "
+            f"(sample stats {missing} are missing). Leave out step_size=."
+        )
+    header = ("chain", "h", "batch", "gradient", "noise", "condition", "decrement", "bias",
+              "tuning")  # fmt: skip
+    rows = [header]
+    last = stats.isel(draw=-1)
+    columns = {name: last[name].values for name in ("step_size", *TUNED_STATS)}
+    columns = {name: values.reshape(len(values), -1) for name, values in columns.items()}
+    samplers = columns["batch_size"].shape[1]
+    if columns["step_size"].shape[1] != samplers:  # those of other step methods are among them
+        columns["step_size"] = np.full_like(columns["batch_size"], np.nan, dtype=float)
+    for sampler in range(samplers):
+        for k, chain in enumerate(last.chain.values):
+            rows.append(_row(int(chain), {n: v[k, sampler] for n, v in columns.items()}))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(lines)
+
+
+def _row(chain: int, stats: dict[str, Any]) -> tuple[str, ...]:
+    exact = stats["batch_size"] == 0
+    gradient = "control variate" if stats["control_variate"] else "exact" if exact else "plain"
+    return (
+        str(chain),
+        f"{stats['step_size']:.3g}",
+        f"{stats['batch_size']:.0f}",
+        gradient,
+        f"{100 * stats['noise_fraction']:.1f} %",
+        f"{stats['metric_condition']:.3g}",
+        f"{stats['decrement']:.2g}",
+        f"{100 * stats['predicted_bias']:.1f} %",
+        f"{stats['tuning_gradients']:.2g}",
+    )
