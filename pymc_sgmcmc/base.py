@@ -269,14 +269,13 @@ class SGMCMC(ChainStep):
         self.batch_states = (self._source.start,) * len(self.target.groups)
         self.running_sums = RunningSums.zeros(self.target.size)
         self.tuned = Tuned.untuned(self.target.batch_sizes, self._untuned)
-        self._coefficients = self.coefficients()
+        self._refresh()
 
     def stop_tuning(self) -> None:
         super().stop_tuning()
         self.divergences = 0
         self.running_sums = RunningSums.zeros(self.target.size)
         self.tuned = replace(self.tuned, warming=False)
-        self._coefficients = self.coefficients()
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
         q = np.asarray(q0.data, dtype=self._kernel.dtype)
@@ -287,6 +286,8 @@ class SGMCMC(ChainStep):
                 q, warning = self._locate(q)
             self.carried = tuple(self.initial_state(self.rng).values())
             self.started = True
+        if self._refreshed is not self.tuned:
+            self._refresh()
         steps = self.steps_per_draw
         counts = self.inner_steps + np.arange(steps)
         step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
@@ -342,7 +343,6 @@ class SGMCMC(ChainStep):
                 "pm.sample some hundred draws to tune, or give all settings."
             )
         self.tuned = self._tuner.start(self.tuned, q, self.capacity(), self.rng)
-        self._coefficients = self.coefficients()
         z = 0.5 * self.rng.standard_normal(len(q))
         located = self.tuned.decrement < 2 * self.target.size
         warning = None if located else not_located(self.name, self.tuned.decrement, len(q))
@@ -357,7 +357,6 @@ class SGMCMC(ChainStep):
         self.tuned = self._tuner.learn(before, q if finite else None, self.rng)
         if self.tuned.coordinates is before.coordinates and self.tuned.shrink == before.shrink:
             return q
-        self._coefficients = self.coefficients()
         self.carried = self._fresh()
         if self.tuned.shrink == before.shrink:
             return q
@@ -366,6 +365,10 @@ class SGMCMC(ChainStep):
     def _position(self, z: np.ndarray) -> np.ndarray:
         """Q of what the kernel returned."""
         return self.tuned.coordinates.position(z).astype(z.dtype) if self._moves else z
+
+    def _refresh(self) -> None:
+        """Compute the coefficients anew: they follow what is tuned, and what a state restores."""
+        self._refreshed, self._coefficients = self.tuned, self.coefficients()
 
     def _step_sizes(self, counts: np.ndarray) -> np.ndarray:
         if self._schedule is not None:

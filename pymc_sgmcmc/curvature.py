@@ -39,7 +39,8 @@ def factor_of(H: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(scale[:, None] * H * scale)
     values = np.abs(values)
     values = np.maximum(values, 1e-6 * max(values.max(), 1e-300))
-    return scale[:, None] * vectors / np.sqrt(values)
+    # Triangular, and so a continuous function of H: eigenvectors are not.
+    return scale[:, None] * np.linalg.cholesky((vectors / values) @ vectors.T)
 
 
 def equilibrated(gradient: Gradient, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -53,8 +53,9 @@ class Evaluation:
         """U and its gradient with the likelihood of `rows` weighted, one weight for each group."""
         self.rows_evaluated += max(map(len, rows), default=0)
         value, gradient = self._function(
-            *(np.asarray(number, self._dtype) for number in (q, exact_weight, *weights)),
-            *(np.asarray(row, np.int64) for row in rows),
+            # Copies: Numba compiles anew for an array that is read-only or not contiguous.
+            *(np.array(number, self._dtype) for number in (q, exact_weight, *weights)),
+            *(np.ascontiguousarray(row, np.int64) for row in rows),
         )
         return float(value), np.asarray(gradient, dtype=np.float64)
 

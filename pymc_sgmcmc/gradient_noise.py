@@ -11,6 +11,8 @@ __all__ = ["RowNoise", "measure_noise"]
 
 BATCHES = 400
 """Small batches over all points; 8 a coordinate for a dense L, if that is more."""
+SOME = 1000
+"""Coordinates of which correlations are looked at, where L is diagonal."""
 SMALL = 16
 """Rows in one of them."""
 
@@ -19,10 +21,17 @@ class RowNoise:
     """Covariances of the gradients of single rows, times N_k^2, for each group of rows.
 
     A batch of n_k rows has the noise V = sum_k share_k S_k / n_k.
+
+    Attributes
+    ----------
+    covariances : sequence of array, shape (d, d) or (d,)
+    correlated : float
+        How far a diagonal S_k is from the whole truth: 0 if coordinates are not correlated, near 1
+        if all of them are.
     """
 
-    def __init__(self, covariances: Sequence[np.ndarray]):
-        self.covariances = covariances
+    def __init__(self, covariances: Sequence[np.ndarray], correlated: float):
+        self.covariances, self.correlated = covariances, correlated
 
     def of(self, sizes: Sequence[int], shares: Sequence[float]) -> np.ndarray:
         """V of batches of `sizes`, a matrix (d, d) or its diagonal."""
@@ -65,22 +74,42 @@ def measure_noise(
             for total, values in zip(sums, differences, strict=True):
                 if values:
                     total.add(np.array(values), dense)
-        plain.append(size * sums[0].mean())
+        plain.append(sums[0].scaled(size))
         if centres is not None:
-            control.append(size * sums[1].mean())
-    return RowNoise(plain), RowNoise(control) if centres is not None else None
+            control.append(sums[1].scaled(size))
+    return _pooled(plain), _pooled(control) if centres is not None else None
+
+
+def _pooled(groups: Sequence[tuple[np.ndarray, float]]) -> RowNoise:
+    covariances, correlated = zip(*groups, strict=True)
+    return RowNoise(covariances, max(correlated))
 
 
 class _Covariance:
     """Pools covariances within groups of vectors."""
 
     def __init__(self):
-        self.total, self.count = 0.0, 0
+        self.total, self.count, self.some = 0.0, 0, []
 
     def add(self, vectors: np.ndarray, dense: bool) -> None:
         centred = vectors - vectors.mean(axis=0)
         self.total = self.total + (centred.T @ centred if dense else np.sum(centred**2, axis=0))
         self.count += len(vectors) - 1
+        if not dense:
+            self.some.append(centred[:, :: -(-centred.shape[1] // SOME)])
 
-    def mean(self) -> np.ndarray:
-        return self.total / self.count
+    def scaled(self, size: int) -> tuple[np.ndarray, float]:
+        """The covariance times `size`, and how far coordinates are correlated."""
+        return size * self.total / self.count, _correlated(self.some) if self.some else 0.0
+
+
+def _correlated(vectors: Sequence[np.ndarray]) -> float:
+    """How far the largest eigenvalue of the correlation matrix exceeds that of chance."""
+    some = np.concatenate(vectors)
+    spread = np.sqrt(np.mean(some**2, axis=0))
+    some = some[:, spread > 0] / spread[spread > 0]
+    if some.shape[1] < 2:
+        return 0.0
+    top = np.linalg.norm(some, 2) ** 2 / len(some)
+    chance = (1 + np.sqrt(some.shape[1] / len(some))) ** 2  # Marchenko and Pastur
+    return max(0.0, 1 - chance / top)

@@ -46,13 +46,14 @@ def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: in
     `ndim`: 2 for a dense L, by Newton's method; 1 for a diagonal one, without matrices.
     """
     best = None
-    for attempt in range(ROUNDS):
-        q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
-        located = _newton(target, q, rng) if ndim == 2 else _diagonal(target, q, rng)
-        if best is None or not best.decrement <= located.decrement:
-            best = located
-        if best.decrement < 2 * target.size:
-            break
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for attempt in range(ROUNDS):
+            q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
+            located = _newton(target, q, rng) if ndim == 2 else _diagonal(target, q, rng)
+            if best is None or not best.decrement <= located.decrement:
+                best = located
+            if best.decrement < 2 * target.size:
+                break
     return best
 
 
@@ -93,6 +94,7 @@ def _on(target: Target, rows) -> Potential:
 def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations: int) -> Located:
     """Newton's method on `potential` with the Hessian of `curved` and a line search."""
     d, scale = len(q), None
+    shortest = radius = 10 * np.sqrt(d)  # in the metric of the Hessian
     value, gradient = potential(q)
     for iteration in range(iterations + 1):
         H = hessian(lambda at: curved(at)[1], q, scale)
@@ -102,21 +104,22 @@ def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations:
         decrement = float(-gradient @ step)
         if not decrement >= 0.05 * d or iteration == iterations:
             break
-        step = step * min(1.0, 10 * np.sqrt(d / decrement))
-        found = _line_search(potential, q, value, gradient, step)
+        step = step * min(1.0, radius / np.sqrt(decrement))
+        found = _line_search(potential, value, gradient, q, step)
         if found is None:
             break
-        q, value, gradient = found
+        q, value, gradient, halvings = found
+        radius = 4 * radius if halvings == 0 else shortest
     return Located(Coordinates(q, factor), decrement)
 
 
-def _line_search(potential: Potential, q, value, gradient, step):
+def _line_search(potential: Potential, value, gradient, q, step):
     """The point along `step` where the potential has decreased enough (Armijo), or None."""
     slope = float(gradient @ step)
-    for _ in range(30):
+    for halvings in range(30):
         new, new_gradient = potential(q + step)
         if np.isfinite(new_gradient).all() and new <= value + 1e-4 * slope:
-            return q + step, new, new_gradient
+            return q + step, new, new_gradient, halvings
         step, slope = step / 2, slope / 2
     return None
 

@@ -50,6 +50,8 @@ class Tuned:
         Its centre, and the gradient of the minibatched part of U there, on all rows.
     noise : array, shape (d,)
         V, the variance of the gradient in each coordinate z.
+    left : float
+        The part of the noise that may remain when it is subtracted, or taken up by a thermostat.
     curvature : float
         The largest eigenvalue of the Hessian of U in z, at typical points.
     decrement : float
@@ -62,8 +64,8 @@ class Tuned:
         By how much h was cut because chains diverged in tuning.
     warming : bool
         In the first window.
-    window : Window or None
-        The draws since then.
+    window : Window
+        The draws since the last one was over.
     """
 
     step_size: float
@@ -73,19 +75,21 @@ class Tuned:
     anchor: np.ndarray
     anchor_gradient: np.ndarray
     noise: np.ndarray
+    window: Window
+    left: float = 0.0
     curvature: float = np.nan
     decrement: float = np.nan
     row_gradients: float = 0.0
     capacity: float = np.nan
     shrink: float = 1.0
     warming: bool = False
-    window: Window | None = None
 
     @classmethod
     def untuned(cls, batch_sizes: Sequence[int], coordinates: Coordinates) -> "Tuned":
         """Before anything is known, and where nothing is to be found."""
-        zeros = np.zeros(len(coordinates.centre))
-        return cls(np.nan, tuple(batch_sizes), coordinates, False, zeros, zeros, zeros)
+        size, ndim = len(coordinates.centre), coordinates.factor.ndim
+        zeros, window = np.zeros(size), Window.start(0, size, ndim)
+        return cls(np.nan, tuple(batch_sizes), coordinates, False, zeros, zeros, zeros, window)
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,6 @@ class Tuner:
     ):
         self._target, self._source, self._plan = target, source, plan
         self._step_bias = step_bias
-        self._left = UNCERTAINTY if plan.noise or plan.absorbs else 1.0
 
     def start(
         self, tuned: Tuned, q: np.ndarray, capacity: float, rng: np.random.Generator
@@ -143,14 +146,12 @@ class Tuner:
         `capacity`: the noise that the sampler injects, as a rate: gradients add h V / 2 to it.
         """
         before = self._target.rows_evaluated
-        ndim = tuned.coordinates.factor.ndim
-        located = locate(self._target, q, rng, ndim)
+        located = locate(self._target, q, rng, tuned.coordinates.factor.ndim)
         coordinates = tuned.coordinates.around(located.coordinates.centre)
         if self._plan.metric:
             coordinates = located.coordinates
-        window = Window.start(0, len(q), ndim)
         tuned = replace(tuned, capacity=capacity, decrement=located.decrement, warming=True)
-        tuned = self._centred(replace(tuned, window=window), coordinates)
+        tuned = self._centred(tuned, coordinates)
         return self._paid(self._measure(tuned, rng.standard_normal((20, len(q))), rng), before)
 
     def learn(self, tuned: Tuned, q: np.ndarray | None, rng: np.random.Generator) -> Tuned:
@@ -215,27 +216,29 @@ class Tuner:
 
         curvature = largest_curvature(gradient, points[:6], rng)
         longest = self._longest(curvature)
-        room = (1 - STEP_SHARE) * plan.tolerance / self._left * tuned.capacity
         tuned = replace(tuned, curvature=curvature)
-        V = np.zeros_like(coordinates.factor)
+        V, room = np.zeros_like(coordinates.factor), np.inf
         if self._target.groups:
-            tuned, V = self._gradient(tuned, points, 3 * room / longest, rng)
-        if not plan.step_size:
-            return replace(tuned, noise=np.diag(V) if V.ndim == 2 else V)
-        v, turn = np.linalg.eigh(V) if V.ndim == 2 else (V, None)
-        v = np.maximum(v, 0.0)
-        if plan.metric:
-            # In coordinates in which the noise is diagonal, and slow where there is much of it.
-            slow = np.clip(np.sqrt(2 * room / (longest * np.maximum(v, 1e-300))), 0.05, 1.0)
-            coordinates = coordinates.scaled(slow if turn is None else turn * slow)
-            v = v * slow**2
-        elif turn is not None:
-            v = np.maximum(np.diag(V), 0.0)
+            tuned, V, room = self._gradient(tuned, points, longest, rng)
+        if plan.step_size and plan.metric:
+            if V.ndim == 2 and longest * largest(V) / 2 > 0.01 * room:
+                turn = _eigenvectors(V)
+                coordinates, V = coordinates.scaled(turn), turn.T @ V @ turn
+            # Slow where there is much noise.
+            v = np.maximum(np.diag(V) if V.ndim == 2 else V, 1e-300)
+            slow = np.clip(np.sqrt(2 * room / (longest * v)), 0.05, 1.0)
+            coordinates, V = coordinates.scaled(slow), slow * (slow * V).T
+        v = np.diag(V) if V.ndim == 2 else V
         h = min(longest, 2 * room / max(v.max(), 1e-300)) * tuned.shrink
+        if not plan.step_size:
+            h = np.nan
         return replace(tuned, coordinates=coordinates, noise=v, step_size=h)
 
-    def _gradient(self, tuned: Tuned, points, wanted: float, rng) -> tuple[Tuned, np.ndarray]:
-        """Choose the gradient and the batch size, such that its noise is about `wanted`; and V."""
+    def _gradient(self, tuned: Tuned, points, h: float, rng) -> tuple[Tuned, np.ndarray, float]:
+        """Choose the gradient and the batch size; return V, and the rate that h V / 2 may have.
+
+        The batch is large enough for the step size `h`, or nearly so.
+        """
         plan, coordinates, lengths = self._plan, tuned.coordinates, self._target.check_lengths()
         q, centres = coordinates.position(points), None
         if plan.gradient == "svrg":
@@ -248,15 +251,21 @@ class Tuner:
         if plan.gradient == "auto":  # a control variate costs two gradients
             controlled = 2 * largest(control) < largest(plain)
         noise, V = (noises[1], control) if controlled else (noises[0], plain)
+        left = 1.0
+        if plan.noise or plan.absorbs:
+            left = UNCERTAINTY + (1 - UNCERTAINTY) * noise.correlated
+        room = (1 - STEP_SHARE) * plan.tolerance / left * tuned.capacity
         sizes = tuned.batch_sizes
         if plan.batch_size:
+            wanted = 3 * room / h
             factor = 2.0 ** np.ceil(np.log2(max(largest(V) / wanted, 1e-6)))
             sizes = tuple(
                 int(np.clip(n * factor, SMALLEST, min(LARGEST, max(SMALLEST, n_rows // 2))))
                 for n, n_rows in zip(sizes, lengths, strict=True)
             )
             V = self._of(noise, sizes)
-        return replace(tuned, control=bool(controlled), batch_sizes=sizes), V
+        tuned = replace(tuned, control=bool(controlled), batch_sizes=sizes, left=left)
+        return tuned, V, room
 
     def _of(self, noise, sizes) -> np.ndarray | None:
         if noise is None:
@@ -285,6 +294,12 @@ class Tuner:
             "noise_fraction": noise,
             "metric_condition": tuned.coordinates.condition,
             "decrement": tuned.decrement,
-            "predicted_bias": self._step_bias(h, tuned.curvature) + self._left * noise,
+            "predicted_bias": self._step_bias(h, tuned.curvature) + tuned.left * noise,
             "tuning_gradients": tuned.row_gradients,
         }
+
+
+def _eigenvectors(V: np.ndarray) -> np.ndarray:
+    """Those of a covariance, with signs that do not depend on rounding."""
+    _, vectors = np.linalg.eigh(V)
+    return vectors * np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(len(V))])

@@ -44,7 +44,7 @@ def test_inverse_temperatures_follow_their_formulas_and_grow():
 
 @pytest.mark.parametrize("batch, n_rows", [(4, 12), (5, 12), (12, 12), (7, 10)])
 def test_epochs_visit_every_row_once_before_any_again(batch, n_rows):
-    source, rng = SOURCES["epochs"], np.random.default_rng(1)
+    source, rng = SOURCES["epochs"]([], []), np.random.default_rng(1)
     state, seen = source.start, []
     for steps in (1, 3, 8):
         rows, state = source.draw(state, rng, n_rows, steps, batch)
@@ -57,7 +57,7 @@ def test_epochs_visit_every_row_once_before_any_again(batch, n_rows):
 
 
 def test_epochs_do_not_depend_on_how_the_steps_are_cut():
-    source = SOURCES["epochs"]
+    source = SOURCES["epochs"]([], [])
     rng = np.random.default_rng(2)
     whole, _ = source.draw(source.start, rng, 11, 6, 4)
     rng = np.random.default_rng(2)
@@ -67,7 +67,7 @@ def test_epochs_do_not_depend_on_how_the_steps_are_cut():
 
 
 def test_random_rows_are_uniform_and_independent():
-    rows, _ = SOURCES["random"].draw((), np.random.default_rng(3), 10, 20_000, 2)
+    rows, _ = SOURCES["random"]([], []).draw((), np.random.default_rng(3), 10, 20_000, 2)
     counts = np.zeros((10, 10))
     np.add.at(counts, (rows[:, 0], rows[:, 1]), 1)
     chi2 = ((counts - 200) ** 2 / 200).sum()  # 99 degrees of freedom

@@ -1,0 +1,196 @@
+"""Time to 1,000 effective draws with no settings, as the number of rows grows.
+
+Logistic regression, d = 20, columns of scales 0.1 to 3, `pm.sample(step=SGNHT())`, one chain, one
+core, float64 (float32 for 1e7 rows). The reference is the mode, by Newton's method on all rows,
+with the posterior's skewness for the mean and the inverse Hessian for the sds.
+
+Each size has a process of its own, with an empty compilation cache: the step method is built twice
+(cold, then warm), and what is measured of sampling has all its functions in the cache.
+
+Run: python -m tests.benchmarks.sizes [--sizes 1e4 1e5 1e6] [--large] [--draws 4000] [--seed 1]
+"""
+
+import os
+
+for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_threads] = "1"
+
+import argparse
+import logging
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import arviz as az
+import numpy as np
+import pymc as pm
+
+from pymc_sgmcmc import SGNHT
+
+D = 20
+CHUNK = 100_000
+LARGE = 10**7
+EFFECTIVE = 1000
+
+COLUMNS = (
+    "rows",
+    "build, cold and warm (s)",
+    "sampling (s)",
+    "of it tuning (s)",
+    "least ESS",
+    "1,000 effective draws (s)",
+    "without full passes (s)",
+    "full passes",
+    "row gradients an effective draw",
+    "largest error of an sd (%)",
+    "of a mean (sd)",
+)
+
+
+def chunks(n):
+    return [slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
+
+
+def data(n, dtype):
+    """Features (n, d) and labels, made in chunks."""
+    rng = np.random.default_rng(0)
+    scales, beta = np.geomspace(0.1, 3.0, D), 0.3 * rng.normal(size=D)
+    X, y = np.empty((n, D), dtype), np.empty(n, "int8")
+    for rows in chunks(n):
+        X[rows] = scales * rng.standard_normal((rows.stop - rows.start, D))
+        y[rows] = rng.random(rows.stop - rows.start) < 1 / (1 + np.exp(-X[rows] @ beta))
+    return X, y
+
+
+def reference(X, y):
+    """Means and sds of the posterior for N(0, 1) priors."""
+    mode = np.zeros(D)
+    for _ in range(30):
+        gradient, H = mode.copy(), np.eye(D)
+        for rows in chunks(len(y)):
+            x = X[rows].astype(float)
+            p = 1 / (1 + np.exp(-x @ mode))
+            gradient += x.T @ (p - y[rows])
+            H += (x.T * (p * (1 - p))) @ x
+        step = np.linalg.solve(H, gradient)
+        mode = mode - step
+        if gradient @ step < 1e-12:
+            break
+    covariance, skewness = np.linalg.inv(H), np.zeros(D)
+    for rows in chunks(len(y)):
+        x = X[rows].astype(float)
+        p = 1 / (1 + np.exp(-x @ mode))
+        leverage = np.einsum("ij,ij->i", x @ covariance, x)
+        skewness += x.T @ (p * (1 - p) * (1 - 2 * p) * leverage)
+    return mode - covariance @ skewness / 2, np.sqrt(np.diag(covariance))
+
+
+def seconds(function):
+    start = time.perf_counter()
+    result = function()
+    return time.perf_counter() - start, result
+
+
+def timed_passes(target):
+    """The seconds of each full pass that `target` makes from now on, in a list."""
+    passes, exact, batched = [], target.value_and_gradient, target.batched_gradient
+
+    def value_and_gradient(q, rows=None):
+        if rows is not None:
+            return exact(q, rows)
+        passes.append(seconds(lambda: exact(q)))
+        return passes[-1][1]
+
+    def batched_gradient(q):
+        passes.append(seconds(lambda: batched(q)))
+        return passes[-1][1]
+
+    target.value_and_gradient, target.batched_gradient = value_and_gradient, batched_gradient
+    return passes
+
+
+def measure(n, draws, seed):
+    """A row of the table."""
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    X, y = data(n, pm.floatX(0.0).dtype)
+    mean, sd = reference(X, y)
+    with pm.Model():
+        features, labels = pm.Data("X", X), pm.Data("y", y)
+        del X, y
+        beta = pm.Normal("beta", 0, 1, shape=D)
+        pm.Bernoulli("label", logit_p=features @ beta, observed=labels)
+
+        def build():
+            step = SGNHT()
+            few = [np.arange(10) for _ in step.target.groups]
+            step.target.value_and_gradient(mean, few)  # compiles what tuning uses
+            return step
+
+        def sample(step, **kwargs):
+            return pm.sample(
+                chains=1, cores=1, step=step, random_seed=seed, progressbar=False,
+                compute_convergence_checks=False, **kwargs,
+            )  # fmt: skip
+
+        cold, step = seconds(build)
+        sample(step, tune=1, draws=1)  # compiles what pm.sample uses
+        del step
+        warm, step = seconds(build)
+        passes, starts = timed_passes(step.target), []
+
+        def callback(trace, draw):
+            if not draw.tuning and not starts:
+                starts.append(time.perf_counter())
+
+        begin = time.perf_counter()
+        idata = sample(step, draws=draws, callback=callback)
+        sampling = time.perf_counter() - begin
+    tuning = starts[0] - begin
+    ess = float(az.ess(idata)["beta"].min())
+    stats, beta = idata.sample_stats.isel(chain=0, draw=-1), idata.posterior["beta"].values[0]
+    wanted = tuning + (sampling - tuning) * EFFECTIVE / ess
+    gradients = int(stats.batch_size) * (2 if stats.control_variate else 1) * step.steps_per_draw
+    return (
+        f"{n:,}",
+        f"{cold:.0f}, {warm:.1f}",
+        f"{sampling:.1f}",
+        f"{tuning:.1f}",
+        f"{ess:,.0f}",
+        f"{wanted:.1f}",
+        f"{wanted - sum(span for span, _ in passes):.1f}",
+        f"{len(passes)}",
+        f"{gradients * draws / ess:,.0f}",
+        f"{100 * np.abs(beta.std(axis=0) / sd - 1).max():.1f}",
+        f"{np.abs((beta.mean(axis=0) - mean) / sd).max():.2f}",
+    )
+
+
+def in_a_process(*args):
+    """`measure` with an empty compilation cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        precision = "float32" if args[0] >= LARGE else "float64"
+        os.environ["PYTENSOR_FLAGS"] = f"base_compiledir={folder},floatX={precision}"
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(measure, *args).result()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e4, 1e5, 1e6])
+    parser.add_argument("--large", action="store_true", help="1e7 rows too, in float32 (4 GB)")
+    parser.add_argument("--draws", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    for size in [*args.sizes, *([LARGE] if args.large else [])]:
+        print(f"| {' | '.join(in_a_process(int(size), args.draws, args.seed))} |", flush=True)
+    print(
+        "\n1,000 effective draws: the time of tuning, and of as many draws as have this effective "
+        "size, without building.\nWithout full passes: less the measured time of the gradients on "
+        "all rows in tuning."
+    )
+
+
+if __name__ == "__main__":
+    main()
