@@ -2,13 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from pymc import modelcontext
-from pymc.blocking import PointType, RaveledVars
-from pymc.exceptions import SamplingError
+from pymc.blocking import PointType
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
@@ -18,22 +16,20 @@ from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.balance import injected
 from pymc_sgmcmc.chain import STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.checks import fraction, natural, positive
-from pymc_sgmcmc.compat import ChainStep
-from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.integrators import kinetic_temperature
 from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.progress import progress_columns, progress_updates
-from pymc_sgmcmc.running_sums import MOMENTS, SUMS_DTYPE, RunningSums
+from pymc_sgmcmc.running_sums import SUMS_DTYPE
 from pymc_sgmcmc.settings import DEFAULT, Settings
 from pymc_sgmcmc.starts import Starts
-from pymc_sgmcmc.tuning import Tuned, Tuner
+from pymc_sgmcmc.tuning import Tuner
 
 __all__ = ["SGMCMC"]
 
 
-class SGMCMC(ChainStep):
+class SGMCMC(Lifecycle):
     """Stochastic-gradient Markov chain Monte Carlo: what all samplers have in common.
 
     A sampler adds its hyper-parameters, `initial_state`, `coefficients` and `update`; where numbers
@@ -59,8 +55,8 @@ class SGMCMC(ChainStep):
     gradient : {"plain", "control_variate", "svrg", "auto"}
         "plain": prior + (N / n) times the minibatch. "control_variate": less the same at a centre,
         found while tuning, plus the gradient on all rows there. "svrg": with a centre that follows
-        the chain, once in about as many inner steps as there are minibatches. "auto": the better
-        one of the first two, measured. Default "plain" if `step_size` is given.
+        the chain, once in about as many inner steps as there are minibatches. "auto": that with the
+        least noise for its cost, measured. Default "plain" if `step_size` is given.
     metric : {"dense", "diag", "auto"}, array of shape (d,) or (d, d), or None
         The sampler moves in coordinates z with q = c + L z, and `step_size`, friction and the like
         are meant in them. Learned while tuning: L L' is about the posterior's covariance ("dense";
@@ -177,10 +173,11 @@ class SGMCMC(ChainStep):
 
         self._untuned, metric_ndim = settings.coordinates(self.target.size)
         self._plan = settings.plan(self.target, self.bias_tolerance, self.absorbs_noise)
-        self._moves = metric_ndim is not None
         self._tuner = None
         if settings.tunes():
-            self._tuner = Tuner(self.target, self._source, self._plan, self.step_bias)
+            self._tuner = Tuner(
+                self.target, self._source, self._plan, self.step_bias, self.steps_per_draw
+            )
             self.stats_dtypes_shapes = self.stats_dtypes_shapes | TUNED_STATS
             types = {name: dtype for name, (dtype, _) in TUNED_STATS.items()}
             self.stats_dtypes = [self.stats_dtypes[0] | types]
@@ -196,7 +193,7 @@ class SGMCMC(ChainStep):
             self.kinetic,
             backend,
             sequences=self.sequences(np.zeros(1, dtype=int)),
-            numbers=self._numbers(),
+            numbers=self._estimator.numbers(self.tuned),
         )
         self._probe(self._starts.default, np.random.default_rng(0))  # Numba compiles when called.
 
@@ -258,172 +255,3 @@ class SGMCMC(ChainStep):
         h = self._step_sizes(np.array([self.inner_steps]))[0]
         batched = bool(self.target.groups) and self._source.independent
         return injected(total, name, self.noise_estimate, h * self.tuned.noise / 2, batched)
-
-    def start_chain(self, rng: np.random.Generator) -> None:
-        self._lengths = self.target.examine()
-        self._source.refresh()
-        self.tune = True  # PyMC does not say so to worker processes; it does say stop_tuning
-        self.started = False
-        self.inner_steps = self.draw = self.divergences = self.failures = 0
-        self.carried = ()
-        self.batch_states = (self._source.start,) * len(self.target.groups)
-        self.running_sums = RunningSums.zeros(self.target.size)
-        self.tuned = Tuned.untuned(self.target.batch_sizes, self._untuned)
-        self._refresh()
-
-    def stop_tuning(self) -> None:
-        super().stop_tuning()
-        self.divergences = 0
-        self.running_sums = RunningSums.zeros(self.target.size)
-        self.tuned = replace(self.tuned, warming=False)
-
-    def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
-        q = np.asarray(q0.data, dtype=self._kernel.dtype)
-        warning = None
-        if not self.started:
-            q = self._starts.find(q, self.rng, self._probe, jitter=self.jitter)
-            if self._tuner is not None:
-                q, warning = self._locate(q)
-            self.carried = tuple(self.initial_state(self.rng).values())
-            self.started = True
-        if self._refreshed is not self.tuned:
-            self._refresh()
-        steps = self.steps_per_draw
-        counts = self.inner_steps + np.arange(steps)
-        step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
-        output = self._kernel(
-            self.tuned.coordinates.of(q) if self._moves else q,
-            self.carried,
-            step_sizes,
-            self._weights(),
-            self._draw_rows(),
-            self.rng.standard_normal(
-                (steps, self._kernel.n_noise, self.target.size), dtype=self._kernel.dtype
-            ),
-            self._coefficients,
-            sequences,
-            self._numbers(),
-        )
-        warning = self.notice() or warning
-        finite = output.is_finite()
-        if finite:
-            self.carried, self.failures = output.state, 0
-            self.running_sums = self.running_sums.add(output.sums, steps)
-            q = self._position(output.q)
-        else:
-            warning = self._diverge(q, step_sizes[-1])
-        stats = {
-            "step_size": step_sizes[-1],
-            "grad_norm": output.grad_norm,
-            "minibatch_logp": output.logp,
-            "n_steps": steps,
-            "diverging": not finite,
-            "divergences": self.divergences,
-            "warning": warning,
-            "running_sums": self.running_sums.window(),
-            "kinetic_temperature": output.kinetic_temperature,
-            "thermostat": output.sums[MOMENTS.index("xi")].mean() / steps,
-        }
-        stats |= {name: values[-1] for name, values in sequences.items()}
-        if self._tuner is not None:
-            stats |= self._tuner.stats(self.tuned, step_sizes[-1])
-        self.inner_steps += steps
-        self.draw += 1
-        if self._tuner is not None:
-            q = self._learn(q, finite)
-        return RaveledVars(q, q0.point_map_info), [
-            {name: stats[name] for name in self.stats_dtypes_shapes}
-        ]
-
-    def _locate(self, q: np.ndarray) -> tuple[np.ndarray, SamplerWarning | None]:
-        """Find the posterior from the start `q`; return a point there."""
-        if not self.tune:
-            raise SamplingError(
-                f"{self.name} has settings to tune (step_size={self.step_size!r}) and tune=0: give "
-                "pm.sample some hundred draws to tune, or give all settings."
-            )
-        self.tuned = self._tuner.start(self.tuned, q, self.capacity(), self.rng)
-        z = 0.5 * self.rng.standard_normal(len(q))
-        located = self.tuned.decrement < 2 * self.target.size
-        warning = None if located else not_located(self.name, self.tuned.decrement, len(q))
-        return self._tuner.position(self.tuned, z), warning
-
-    def _learn(self, q: np.ndarray, finite: bool) -> np.ndarray:
-        """Take in a draw; return where the chain goes on."""
-        self.tuned = self._tuner.follow(self.tuned, q, self.draw, self.steps_per_draw)
-        if not self.tune:
-            return q
-        before = self._tuner.pay(self.tuned, self.steps_per_draw)
-        self.tuned = self._tuner.learn(before, q if finite else None, self.rng)
-        if self.tuned.coordinates is before.coordinates and self.tuned.shrink == before.shrink:
-            return q
-        self.carried = self._fresh()
-        if self.tuned.shrink == before.shrink:
-            return q
-        return self._tuner.position(self.tuned, np.zeros(len(q)))
-
-    def _position(self, z: np.ndarray) -> np.ndarray:
-        """Q of what the kernel returned."""
-        return self.tuned.coordinates.position(z).astype(z.dtype) if self._moves else z
-
-    def _refresh(self) -> None:
-        """Compute the coefficients anew: they follow what is tuned, and what a state restores."""
-        self._refreshed, self._coefficients = self.tuned, self.coefficients()
-
-    def _step_sizes(self, counts: np.ndarray) -> np.ndarray:
-        if self._schedule is not None:
-            return self._schedule(counts)
-        return np.full(len(counts), self.tuned.step_size)
-
-    def _weights(self) -> np.ndarray:
-        return self._lengths / np.array(self.tuned.batch_sizes, dtype=float)
-
-    def _numbers(self) -> dict[str, np.ndarray]:
-        return self._estimator.numbers(self.tuned)
-
-    def _probe(self, q: np.ndarray, rng: np.random.Generator) -> bool:
-        """Whether U and its gradient are finite at `q`, on random rows: a step of size zero."""
-        sizes = self.target.batch_sizes
-        rows = [self._source.any(rng, n, m) for n, m in zip(self._lengths, sizes, strict=True)]
-        state = tuple(self.initial_state(np.random.default_rng(0)).values())
-        normals = np.zeros((1, self._kernel.n_noise, self.target.size))
-        sequences = self.sequences(np.zeros(1, dtype=int))
-        output = self._kernel(
-            self.tuned.coordinates.of(q) if self._moves else q,
-            state,
-            np.zeros(1),
-            self._lengths / np.array(sizes),
-            rows,
-            normals,
-            self._coefficients,
-            sequences,
-            self._numbers(),
-        )
-        return bool(np.isfinite([output.logp, output.grad_norm]).all())
-
-    def _draw_rows(self) -> list[np.ndarray]:
-        drawn = [
-            self._source.draw(state, self.rng, int(n), self.steps_per_draw, size)
-            for state, n, size in zip(
-                self.batch_states, self._lengths, self.tuned.batch_sizes, strict=True
-            )
-        ]
-        self.batch_states = tuple(state for _, state in drawn)
-        return [rows for rows, _ in drawn]
-
-    def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
-        """Roll back to the last finite q with fresh momentum, or give up."""
-        self.carried = self._fresh()
-        self.running_sums = RunningSums.zeros(self.target.size)
-        self.divergences += 1
-        self.failures += 1
-        where = f"{self.name}, draw {self.draw}"
-        if self.failures >= MAX_FAILURES:
-            raise gave_up(where, step_size, self.target, q)
-        return divergence(where, step_size, self.draw, self.tune, first=self.divergences == 1)
-
-    def _fresh(self) -> tuple[np.ndarray, ...]:
-        """A fresh state, but for what is learned."""
-        fresh = self.initial_state(self.rng)
-        kept = dict(zip(fresh, self.carried, strict=True))
-        return tuple((fresh | {name: kept[name] for name in self.learned}).values())

@@ -26,6 +26,7 @@ STATS = {
 TUNED_STATS = {
     "batch_size": (np.int64, []),
     "control_variate": (bool, []),
+    "svrg": (bool, []),
     "noise_fraction": (np.float64, []),
     "metric_condition": (np.float64, []),
     "decrement": (np.float64, []),

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Coordinates", "apply", "pull"]
+__all__ = ["Coordinates", "apply", "pull", "pull_all"]
 
 
 def apply(factor, z):
@@ -19,6 +19,11 @@ def apply(factor, z):
 def pull(factor, gradient):
     """L' g, the gradient in z."""
     return factor.T @ gradient if factor.ndim == 2 else factor * gradient
+
+
+def pull_all(factor, gradients):
+    """L' g for each row g of `gradients`."""
+    return gradients @ factor if factor.ndim == 2 else gradients * factor
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class Estimator:
     def __init__(self, target: Target, source: BatchSource, metric: int | None, control: bool):
         self.size, self.groups = target.size, target.groups
         self._source, self._metric = source, metric
+        self.moves = metric is not None
         self._control = control and bool(target.groups)
         self._whole = target.estimator()
         self._batched = target.estimator(exact_weight=0.0) if self._control else None
@@ -42,7 +43,7 @@ class Estimator:
     def numbers(self, tuned: Tuned) -> dict[str, np.ndarray]:
         """The inputs of `bind`, by name."""
         numbers = {}
-        if self._metric is not None:
+        if self.moves:
             numbers |= {"centre": tuned.coordinates.centre, "factor": tuned.coordinates.factor}
         if self._control:
             numbers |= {

@@ -1,10 +1,10 @@
 """The noise of minibatch gradients, measured from small batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pymc_sgmcmc.coordinates import Coordinates, pull
+from pymc_sgmcmc.coordinates import Coordinates, pull_all
 from pymc_sgmcmc.target import Target
 
 __all__ = ["RowNoise", "measure_noise"]
@@ -48,36 +48,33 @@ def measure_noise(
     target: Target,
     coordinates: Coordinates,
     points: np.ndarray,
-    centres: np.ndarray | None,
+    centres: Mapping[str, np.ndarray | None],
     rng: np.random.Generator,
-) -> tuple[RowNoise, RowNoise | None]:
-    """The noise of plain gradients and of control variates, in the coordinates z.
+) -> dict[str, RowNoise]:
+    """The noise of gradients at `points` (k, d), in the coordinates z, by the name of a gradient.
 
-    `points` (k, d) and the `centres` (k, d) of the control variates are positions q.
+    `centres`: None for the plain gradient, or where that of a control variate is taken, (d,) for
+    all points or (k, d).
     """
     dense = coordinates.factor.ndim == 2
     wanted = max(BATCHES, 8 * target.size) if dense else BATCHES
     each = -(-wanted // len(points))
-    plain, control = [], []
+    found: dict[str, list] = {name: [] for name in centres}
     for k, n_rows in enumerate(target.check_lengths()):
         size = int(min(SMALL, n_rows))
-        sums = [_Covariance(), _Covariance()]
-        for point, centre in zip(points, points if centres is None else centres, strict=True):
-            differences = [[], []]
-            for _ in range(each):
-                rows = rng.integers(n_rows, size=size)
-                here = target.row_gradient(point, k, rows)
-                differences[0].append(pull(coordinates.factor, here))
-                if centres is not None:
-                    there = here - target.row_gradient(centre, k, rows)
-                    differences[1].append(pull(coordinates.factor, there))
-            for total, values in zip(sums, differences, strict=True):
-                if values:
-                    total.add(np.array(values), dense)
-        plain.append(sums[0].scaled(size))
-        if centres is not None:
-            control.append(sums[1].scaled(size))
-    return _pooled(plain), _pooled(control) if centres is not None else None
+        sums = {name: _Covariance() for name in centres}
+        for i, point in enumerate(points):
+            batches = [rng.integers(n_rows, size=size) for _ in range(each)]
+            here = np.array([target.row_gradient(point, k, rows) for rows in batches])
+            for name, centre in centres.items():
+                gradients = here
+                if centre is not None:
+                    at = centre if centre.ndim == 1 else centre[i]
+                    gradients = here - [target.row_gradient(at, k, rows) for rows in batches]
+                sums[name].add(pull_all(coordinates.factor, gradients), dense)
+        for name in centres:
+            found[name].append(sums[name].scaled(size))
+    return {name: _pooled(groups) for name, groups in found.items()}
 
 
 def _pooled(groups: Sequence[tuple[np.ndarray, float]]) -> RowNoise:

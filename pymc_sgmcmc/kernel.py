@@ -8,8 +8,8 @@ W (groups,) = N / n, and standard normals Z (steps, k, d) come from outside. q i
 of the estimator, whose `numbers` also come from outside.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
@@ -40,6 +40,18 @@ class KernelOutput:
     """The same at the returned q."""
     kinetic_temperature: float
     """Mean of p.p / d over the inner steps; NaN without momentum."""
+
+    @classmethod
+    def joined(cls, parts: "Sequence[tuple[int, KernelOutput]]") -> "KernelOutput":
+        """That of several calls one after the other, each with its number of inner steps."""
+        steps, outputs = zip(*parts, strict=True)
+        return replace(
+            outputs[-1],
+            sums=sum(output.sums for output in outputs),
+            kinetic_temperature=np.average(
+                [output.kinetic_temperature for output in outputs], weights=steps
+            ),
+        )
 
     def is_finite(self) -> bool:
         """Whether the state, the last gradient, and U there and at the end are finite."""

@@ -66,8 +66,9 @@ def report(idata: Any) -> str:
 
 
 def _row(chain: int, stats: dict[str, Any]) -> tuple[str, ...]:
-    exact = stats["batch_size"] == 0
-    gradient = "control variate" if stats["control_variate"] else "exact" if exact else "plain"
+    kinds = {"exact": stats["batch_size"] == 0, "SVRG": stats["svrg"],
+             "control variate": stats["control_variate"], "plain": True}  # fmt: skip
+    gradient = next(kind for kind, holds in kinds.items() if holds)
     return (
         str(chain),
         f"{stats['step_size']:.3g}",

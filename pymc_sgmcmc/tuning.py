@@ -27,6 +27,9 @@ SMALLEST, LARGEST = 64, 2048
 FAR = 1e4
 """|z|^2 / d of a draw that has left the posterior, where no other step method moves that."""
 
+COSTS = {"plain": 1, "control_variate": 2, "svrg": 3}
+"""Gradients of a minibatch that an inner step costs, with SVRG's on all rows."""
+
 STEP_SHARE = 0.6
 """The part of the tolerance that is for the step size; the rest is for noise."""
 
@@ -44,8 +47,8 @@ class Tuned:
         NaN where it is given.
     batch_sizes : tuple of int
     coordinates : Coordinates
-    control : bool
-        Whether the gradient has a control variate.
+    control, follows : bool
+        Whether the gradient has a control variate, and whether its centre follows the chain (SVRG).
     anchor, anchor_gradient : array, shape (d,)
         Its centre, and the gradient of the minibatched part of U there, on all rows.
     noise : array, shape (d,)
@@ -76,6 +79,7 @@ class Tuned:
     anchor_gradient: np.ndarray
     noise: np.ndarray
     window: Window
+    follows: bool = False
     left: float = 0.0
     curvature: float = np.nan
     decrement: float = np.nan
@@ -126,6 +130,8 @@ class Tuner:
     plan : Plan
     step_bias : callable
         ``step_bias(h, curvature)``: the relative error of a variance by the step size alone.
+    steps : int
+        Inner steps a draw.
     """
 
     def __init__(
@@ -134,8 +140,9 @@ class Tuner:
         source: BatchSource,
         plan: Plan,
         step_bias: Callable[[float, float], float],
+        steps: int,
     ):
-        self._target, self._source, self._plan = target, source, plan
+        self._target, self._source, self._plan, self._steps = target, source, plan, steps
         self._step_bias = step_bias
 
     def start(
@@ -161,7 +168,7 @@ class Tuner:
             window = Window.start(tuned.window.index, self._target.size, tuned.window.products.ndim)
             shrink, h = tuned.shrink / 2, tuned.step_size / 2
             return replace(tuned, shrink=shrink, step_size=h, window=window)
-        tuned = replace(tuned, window=tuned.window.add(z))
+        tuned = self._charged(replace(tuned, window=tuned.window.add(z)))
         if not tuned.window.is_over:
             return tuned
         before, old = self._target.rows_evaluated, tuned.coordinates
@@ -179,17 +186,15 @@ class Tuner:
         """Q of a point z of the posterior as far as it is known."""
         return tuned.coordinates.position(z).astype(pytensor.config.floatX)
 
-    def follow(self, tuned: Tuned, q: np.ndarray, draw: int, steps: int) -> Tuned:
-        """Let SVRG's anchor follow the chain, after as many steps as there are minibatches."""
-        if self._plan.gradient != "svrg" or not tuned.batch_sizes:
+    def follow(self, tuned: Tuned, q: np.ndarray, draw: int) -> Tuned:
+        """Let SVRG's anchor follow the chain, which is at `q` after `draw` draws."""
+        if not tuned.follows or draw % self._period(tuned):
             return tuned
-        lengths = self._target.check_lengths()
-        batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
-        return tuned if draw % max(1, round(batches / steps)) else self._anchored(tuned, q)
+        return self._anchored(tuned, q)
 
-    def pay(self, tuned: Tuned, steps: int) -> Tuned:
-        """Count the gradients of a draw."""
-        rows = steps * sum(tuned.batch_sizes) * (2 if tuned.control else 1)
+    def _charged(self, tuned: Tuned) -> Tuned:
+        """With the gradients of one draw more."""
+        rows = self._steps * sum(tuned.batch_sizes) * (2 if tuned.control else 1)
         return replace(tuned, row_gradients=tuned.row_gradients + rows)
 
     def _centred(self, tuned: Tuned, coordinates: Coordinates) -> Tuned:
@@ -239,18 +244,18 @@ class Tuner:
 
         The batch is large enough for the step size `h`, or nearly so.
         """
-        plan, coordinates, lengths = self._plan, tuned.coordinates, self._target.check_lengths()
-        q, centres = coordinates.position(points), None
-        if plan.gradient == "svrg":
-            centres = np.roll(q, 1, axis=0)
-        elif plan.gradient != "plain":
-            centres = np.broadcast_to(tuned.anchor, q.shape)
-        noises = measure_noise(self._target, coordinates, q, centres, rng)
-        plain, control = (self._of(noise, tuned.batch_sizes) for noise in noises)
-        controlled = plan.gradient in ("control_variate", "svrg")
-        if plan.gradient == "auto":  # a control variate costs two gradients
-            controlled = 2 * largest(control) < largest(plain)
-        noise, V = (noises[1], control) if controlled else (noises[0], plain)
+        plan, lengths, q = (
+            self._plan,
+            self._target.check_lengths(),
+            tuned.coordinates.position(points),
+        )
+        centres = {"plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)}
+        if plan.gradient != "auto":
+            centres = {plan.gradient: centres[plan.gradient]}
+        noises = measure_noise(self._target, tuned.coordinates, q, centres, rng)
+        V = {name: self._of(noise, tuned.batch_sizes) for name, noise in noises.items()}
+        name = min(V, key=lambda name: COSTS[name] * largest(V[name]))
+        noise, V = noises[name], V[name]
         left = 1.0
         if plan.noise or plan.absorbs:
             left = UNCERTAINTY + (1 - UNCERTAINTY) * noise.correlated
@@ -264,8 +269,20 @@ class Tuner:
                 for n, n_rows in zip(sizes, lengths, strict=True)
             )
             V = self._of(noise, sizes)
-        tuned = replace(tuned, control=bool(controlled), batch_sizes=sizes, left=left)
+        control, follows = name != "plain", name == "svrg"
+        tuned = replace(tuned, control=control, follows=follows, batch_sizes=sizes, left=left)
         return tuned, V, room
+
+    def _behind(self, tuned: Tuned, q: np.ndarray) -> np.ndarray:
+        """Points of the chain as far behind those of `q` (k, d) as an anchor of SVRG's is."""
+        lag = self._period(tuned) / max(1, tuned.window.spacing)
+        return np.roll(q, int(np.clip(np.ceil(lag), 1, len(q) // 2)), axis=0)
+
+    def _period(self, tuned: Tuned) -> int:
+        """Draws after which SVRG takes a new anchor: in as many steps as there are minibatches."""
+        lengths = self._target.check_lengths()
+        batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
+        return max(1, round(batches / self._steps))
 
     def _of(self, noise, sizes) -> np.ndarray | None:
         if noise is None:
@@ -291,6 +308,7 @@ class Tuner:
         return {
             "batch_size": sum(tuned.batch_sizes),
             "control_variate": tuned.control,
+            "svrg": tuned.follows,
             "noise_fraction": noise,
             "metric_condition": tuned.coordinates.condition,
             "decrement": tuned.decrement,

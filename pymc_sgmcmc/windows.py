@@ -44,6 +44,11 @@ class Window:
         return window_length(self.index) // 5
 
     @property
+    def spacing(self) -> int:
+        """Draws from one of the points to the next."""
+        return max(1, (window_length(self.index) - self.skipped) // POINTS)
+
+    @property
     def is_over(self) -> bool:
         return self.draws >= window_length(self.index)
 
@@ -54,8 +59,7 @@ class Window:
         if kept <= 0:
             return replace(self, draws=draws, last=z)
         products = np.outer(z, z) if self.products.ndim == 2 else z * z
-        every = max(1, (window_length(self.index) - self.skipped) // POINTS)
-        points = (*self.points, z) if kept % every == 0 else self.points
+        points = (*self.points, z) if kept % self.spacing == 0 else self.points
         return replace(
             self,
             draws=draws,

@@ -137,19 +137,18 @@ def measure(n, draws, seed):
         sample(step, tune=1, draws=1)  # compiles what pm.sample uses
         del step
         warm, step = seconds(build)
-        passes, starts = timed_passes(step.target), []
+        passes, ends = timed_passes(step.target), {}
 
         def callback(trace, draw):
-            if not draw.tuning and not starts:
-                starts.append(time.perf_counter())
+            ends[draw.tuning] = time.perf_counter()
 
         begin = time.perf_counter()
         idata = sample(step, draws=draws, callback=callback)
         sampling = time.perf_counter() - begin
-    tuning = starts[0] - begin
+    tuning, drawing = ends[True] - begin, ends[False] - ends[True]
     ess = float(az.ess(idata)["beta"].min())
     stats, beta = idata.sample_stats.isel(chain=0, draw=-1), idata.posterior["beta"].values[0]
-    wanted = tuning + (sampling - tuning) * EFFECTIVE / ess
+    wanted = sampling + drawing * (EFFECTIVE / ess - 1)
     gradients = int(stats.batch_size) * (2 if stats.control_variate else 1) * step.steps_per_draw
     return (
         f"{n:,}",

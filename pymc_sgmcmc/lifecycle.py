@@ -1,0 +1,203 @@
+"""What one chain does, from its first draw to its last: PyMC's life cycle around the kernel."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from pymc.blocking import RaveledVars
+from pymc.exceptions import SamplingError
+from pymc.stats.convergence import SamplerWarning
+
+from pymc_sgmcmc.compat import ChainStep
+from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
+from pymc_sgmcmc.kernel import KernelOutput
+from pymc_sgmcmc.running_sums import MOMENTS, RunningSums
+from pymc_sgmcmc.tuning import Tuned
+
+__all__ = ["Lifecycle"]
+
+BLOCK = 2**18
+"""Normals, or row indices, that are drawn at once: 2 MB of them."""
+
+
+class Lifecycle(ChainStep):
+    """A step method whose draws come from `self._kernel`, tuned by `self._tuner` if there is one.
+
+    The state of a chain, `ChainState`, is all that changes from draw to draw.
+    """
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        self._lengths = self.target.examine()
+        self._source.refresh()
+        self.tune = True  # PyMC does not say so to worker processes; it does say stop_tuning
+        self.started = False
+        self.inner_steps = self.draw = self.divergences = self.failures = 0
+        self.carried = ()
+        self.batch_states = (self._source.start,) * len(self.target.groups)
+        self.running_sums = RunningSums.zeros(self.target.size)
+        self.tuned = Tuned.untuned(self.target.batch_sizes, self._untuned)
+        self._refresh()
+
+    def stop_tuning(self) -> None:
+        super().stop_tuning()
+        self.divergences = 0
+        self.running_sums = RunningSums.zeros(self.target.size)
+        self.tuned = replace(self.tuned, warming=False)
+
+    def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
+        q, warning = np.asarray(q0.data, dtype=self._kernel.dtype), None
+        if not self.started:
+            q, warning = self._begin(q)
+        if self._refreshed is not self.tuned:
+            self._refresh()
+        steps = self.steps_per_draw
+        last = np.array([self.inner_steps + steps - 1])
+        h, sequences = self._step_sizes(last)[0], self.sequences(last)
+        output = self._advance(q)
+        warning = self.notice() or warning
+        finite = output.is_finite()
+        if finite:
+            q = self._to_position(output.q)
+            self.carried, self.failures = output.state, 0
+            self.running_sums = self.running_sums.add(output.sums, steps)
+        else:
+            warning = self._diverge(q, h)
+        stats = {
+            "step_size": h,
+            "grad_norm": output.grad_norm,
+            "minibatch_logp": output.logp,
+            "n_steps": steps,
+            "diverging": not finite,
+            "divergences": self.divergences,
+            "warning": warning,
+            "running_sums": self.running_sums.window(),
+            "kinetic_temperature": output.kinetic_temperature,
+            "thermostat": output.sums[MOMENTS.index("xi")].mean() / steps,
+        }
+        stats |= {name: values[-1] for name, values in sequences.items()}
+        self.inner_steps += steps
+        self.draw += 1
+        if self._tuner is not None:
+            stats |= self._tuner.stats(self.tuned, h)
+            q = self._learn(q, finite)
+        return RaveledVars(q, q0.point_map_info), [
+            {name: stats[name] for name in self.stats_dtypes_shapes}
+        ]
+
+    def _begin(self, q: np.ndarray) -> tuple[np.ndarray, SamplerWarning | None]:
+        """Where the chain starts, and what is to be said of it."""
+        q, warning = self._starts.find(q, self.rng, self._probe, jitter=self.jitter), None
+        if self._tuner is not None:
+            if not self.tune:
+                raise SamplingError(
+                    f"{self.name} has settings to tune (step_size={self.step_size!r}) and tune=0: "
+                    "give pm.sample some hundred draws to tune, or give all settings."
+                )
+            self.tuned = self._tuner.start(self.tuned, q, self.capacity(), self.rng)
+            q = self._tuner.position(self.tuned, 0.5 * self.rng.standard_normal(len(q)))
+            if not self.tuned.decrement < 2 * self.target.size:
+                warning = not_located(self.name, self.tuned.decrement, self.target.size)
+        self.carried = tuple(self.initial_state(self.rng).values())
+        self.started = True
+        return q, warning
+
+    def _advance(self, q: np.ndarray) -> KernelOutput:
+        """All inner steps of a draw from `q`, in blocks of bounded memory, while they are finite."""
+        z, state, outputs = self._to_coordinates(q), self.carried, []
+        for counts in self._blocks():
+            normals = (len(counts), self._kernel.n_noise, self.target.size)
+            output = self._kernel(
+                z,
+                state,
+                self._step_sizes(counts),
+                self._lengths / np.array(self.tuned.batch_sizes, dtype=float),
+                self._draw_rows(len(counts)),
+                self.rng.standard_normal(normals, dtype=self._kernel.dtype),
+                self._coefficients,
+                self.sequences(counts),
+                self._estimator.numbers(self.tuned),
+            )
+            outputs.append((len(counts), output))
+            if not output.is_finite():
+                break
+            z, state = output.q, output.state
+        return KernelOutput.joined(outputs)
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        """Absolute counts of the inner steps of a draw, a block at a time."""
+        numbers = max(self._kernel.n_noise * self.target.size, *self.tuned.batch_sizes, 1)
+        length, end = max(1, BLOCK // numbers), self.inner_steps + self.steps_per_draw
+        for start in range(self.inner_steps, end, length):
+            yield np.arange(start, min(start + length, end))
+
+    def _draw_rows(self, steps: int) -> list[np.ndarray]:
+        sizes = self.tuned.batch_sizes
+        drawn = [
+            self._source.draw(state, self.rng, int(n), steps, size)
+            for state, n, size in zip(self.batch_states, self._lengths, sizes, strict=True)
+        ]
+        self.batch_states = tuple(state for _, state in drawn)
+        return [rows for rows, _ in drawn]
+
+    def _learn(self, q: np.ndarray, finite: bool) -> np.ndarray:
+        """Take in a draw; return where the chain goes on."""
+        self.tuned = self._tuner.follow(self.tuned, q, self.draw)
+        if not self.tune:
+            return q
+        before, self.tuned = (
+            self.tuned,
+            self._tuner.learn(self.tuned, q if finite else None, self.rng),
+        )
+        cut = self.tuned.shrink != before.shrink
+        if cut or self.tuned.coordinates is not before.coordinates:
+            self.carried = self._fresh()
+        return self._tuner.position(self.tuned, np.zeros(len(q))) if cut else q
+
+    def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
+        """Roll back to the last finite q with fresh momentum, or give up."""
+        self.carried = self._fresh()
+        self.running_sums = RunningSums.zeros(self.target.size)
+        self.divergences += 1
+        self.failures += 1
+        where = f"{self.name}, draw {self.draw}"
+        if self.failures >= MAX_FAILURES:
+            raise gave_up(where, step_size, self.target, q)
+        return divergence(where, step_size, self.draw, self.tune, first=self.divergences == 1)
+
+    def _fresh(self) -> tuple[np.ndarray, ...]:
+        """A fresh state, but for what is learned."""
+        fresh = self.initial_state(self.rng)
+        kept = dict(zip(fresh, self.carried, strict=True))
+        return tuple((fresh | {name: kept[name] for name in self.learned}).values())
+
+    def _probe(self, q: np.ndarray, rng: np.random.Generator) -> bool:
+        """Whether U and its gradient are finite at `q`, on random rows: a step of size zero."""
+        sizes = self.target.batch_sizes
+        output = self._kernel(
+            self._to_coordinates(q),
+            tuple(self.initial_state(np.random.default_rng(0)).values()),
+            np.zeros(1),
+            self._lengths / np.array(sizes, dtype=float),
+            [self._source.any(rng, n, m) for n, m in zip(self._lengths, sizes, strict=True)],
+            np.zeros((1, self._kernel.n_noise, self.target.size)),
+            self._coefficients,
+            self.sequences(np.zeros(1, dtype=int)),
+            self._estimator.numbers(self.tuned),
+        )
+        return bool(np.isfinite([output.logp, output.grad_norm]).all())
+
+    def _refresh(self) -> None:
+        """Compute the coefficients anew: they follow what is tuned, and what a state restores."""
+        self._refreshed, self._coefficients = self.tuned, self.coefficients()
+
+    def _step_sizes(self, counts: np.ndarray) -> np.ndarray:
+        if self._schedule is not None:
+            return self._schedule(counts)
+        return np.full(len(counts), self.tuned.step_size)
+
+    def _to_coordinates(self, q: np.ndarray) -> np.ndarray:
+        return self.tuned.coordinates.of(q) if self._estimator.moves else q
+
+    def _to_position(self, z: np.ndarray) -> np.ndarray:
+        return self.tuned.coordinates.position(z).astype(z.dtype) if self._estimator.moves else z
