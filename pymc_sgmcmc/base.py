@@ -1,4 +1,4 @@
-"""The step method that every sampler shares: PyMC's life cycle around the compiled kernel."""
+"""What every sampler shares: its arguments, and what it must say of itself."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.integrators import kinetic_temperature
 from pymc_sgmcmc.kernel import Kernel
+from pymc_sgmcmc.lifecycle import Lifecycle
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.running_sums import SUMS_DTYPE
 from pymc_sgmcmc.settings import DEFAULT, Settings
@@ -171,7 +172,7 @@ class SGMCMC(Lifecycle):
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | sums
         self._starts = Starts(model, vars, model.initial_point())
 
-        self._untuned, metric_ndim = settings.coordinates(self.target.size)
+        self._untuned = settings.coordinates(self.target.size)
         self._plan = settings.plan(self.target, self.bias_tolerance, self.absorbs_noise)
         self._tuner = None
         if settings.tunes():
@@ -181,9 +182,8 @@ class SGMCMC(Lifecycle):
             self.stats_dtypes_shapes = self.stats_dtypes_shapes | TUNED_STATS
             types = {name: dtype for name, (dtype, _) in TUNED_STATS.items()}
             self.stats_dtypes = [self.stats_dtypes[0] | types]
-        self._estimator = Estimator(
-            self.target, self._source, metric_ndim, self._plan.gradient != "plain"
-        )
+        moves, control = settings.metric is not None, self._plan.gradient != "plain"
+        self._estimator = Estimator(self.target, self._source, moves, control)
         self.start_chain(self.rng)
         self._kernel = Kernel(
             self._estimator,

@@ -26,16 +26,15 @@ class Estimator:
     ----------
     target : Target
     source : BatchSource
-    metric : int or None
-        The dimensions of L: 1 its diagonal, 2 a matrix, None for z = q.
+    moves : bool
+        Whether there is an L; else z = q.
     control : bool
         Whether there is a control variate, which an input then turns on and off.
     """
 
-    def __init__(self, target: Target, source: BatchSource, metric: int | None, control: bool):
+    def __init__(self, target: Target, source: BatchSource, moves: bool, control: bool):
         self.size, self.groups = target.size, target.groups
-        self._source, self._metric = source, metric
-        self.moves = metric is not None
+        self._source, self.moves = source, moves
         self._control = control and bool(target.groups)
         self._whole = target.estimator()
         self._batched = target.estimator(exact_weight=0.0) if self._control else None
@@ -62,7 +61,7 @@ class Estimator:
 
         def estimate(z, rows, weights):
             q = z
-            if self._metric is not None:
+            if self.moves:
                 q = numbers["centre"] + apply(numbers["factor"], z)
             slices = {}
             for group, row in zip(self.groups, rows, strict=True):
@@ -72,7 +71,7 @@ class Estimator:
                 on = numbers["control"]
                 at_anchor = self._at_anchor(numbers, slices, weights, on)
                 gradient = gradient + on * (numbers["anchor_gradient"] - at_anchor)
-            if self._metric is not None:
+            if self.moves:
                 gradient = pull(numbers["factor"], gradient)
             return value, gradient
 

@@ -103,7 +103,7 @@ class Lifecycle(ChainStep):
         return q, warning
 
     def _advance(self, q: np.ndarray) -> KernelOutput:
-        """All inner steps of a draw from `q`, in blocks of bounded memory, while they are finite."""
+        """All inner steps of a draw from `q`, in blocks of bounded memory, while it is finite."""
         z, state, outputs = self._to_coordinates(q), self.carried, []
         for counts in self._blocks():
             normals = (len(counts), self._kernel.n_noise, self.target.size)
@@ -145,10 +145,8 @@ class Lifecycle(ChainStep):
         self.tuned = self._tuner.follow(self.tuned, q, self.draw)
         if not self.tune:
             return q
-        before, self.tuned = (
-            self.tuned,
-            self._tuner.learn(self.tuned, q if finite else None, self.rng),
-        )
+        before = self.tuned
+        self.tuned = self._tuner.learn(before, q if finite else None, self.rng)
         cut = self.tuned.shrink != before.shrink
         if cut or self.tuned.coordinates is not before.coordinates:
             self.carried = self._fresh()

@@ -123,14 +123,13 @@ class Settings:
             name = "blocks" if len(lengths) and min(lengths) >= MANY_ROWS else "random"
         return SOURCES[name](target.groups, largest)
 
-    def coordinates(self, size: int) -> tuple[Coordinates, int | None]:
-        """The coordinates before tuning, and the dimensions of L in the kernel (None: z = q)."""
+    def coordinates(self, size: int) -> Coordinates:
+        """The coordinates before tuning."""
         if self.metric is None:
-            return Coordinates.identity(size), None
+            return Coordinates.identity(size)
         if isinstance(self.metric, str):
             dense = self.metric == "dense" or (self.metric == "auto" and size <= DENSE)
-            ndim = 2 if dense else 1
-            return Coordinates.identity(size, ndim), ndim
+            return Coordinates.identity(size, 2 if dense else 1)
         G = np.asarray(self.metric, dtype=float)
         if G.shape not in ((size,), (size, size)):
             raise ValueError(
@@ -143,7 +142,7 @@ class Settings:
             factor = np.full(size, np.nan)
         if not (np.isfinite(factor).all() and (factor.ndim == 2 or (factor > 0).all())):
             raise ValueError("metric must be positive (definite) and finite.")
-        return Coordinates(np.zeros(size), factor), G.ndim
+        return Coordinates(np.zeros(size), factor)
 
     def plan(self, target: Target, tolerance: float, absorbs: bool) -> Plan:
         """What is to be tuned."""

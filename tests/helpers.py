@@ -163,7 +163,7 @@ def subject(step, *, update=None, target=None, state=None):
     coefficients, kinetic = step._coefficients, step.kinetic
     update = update or step.update
     names = plan(np.arange(1))
-    estimator = Estimator(target, step._source, None, False)
+    estimator = Estimator(target, step._source, False, False)
     kernel = Kernel(estimator, update, state, coefficients, kinetic, Backend("c"), names, {})
     return Subject(kernel, target, coefficients, state, plan)
 

@@ -209,7 +209,7 @@ def test_all_rows_are_seen(case, batches, model):
     with model:
         step = case.step(batches=batches, steps_per_draw=8)
     begin(step)
-    seen = [step._draw_rows()[0] for _ in range(20)]
+    seen = [step._draw_rows(8)[0] for _ in range(20)]
     assert all(rows.shape == (8, 5) for rows in seen)
     counts = np.bincount(np.concatenate(seen).ravel(), minlength=40)
     assert (counts == 20).all() if batches == "epochs" else 0 < counts.min() < counts.max()
@@ -273,7 +273,7 @@ def test_set_data_with_another_length(case, model):
         pm.set_data({"x": rng.normal(size=(12, 2)), "y": rng.normal(size=12)},
                     coords={"row": range(12)})  # fmt: skip
         begin(step)
-        assert step._draw_rows()[0].max() < 12 and list(step._lengths) == [12]
+        assert step._draw_rows(10)[0].max() < 12 and list(step._lengths) == [12]
         pm.set_data({"x": rng.normal(size=(3, 2)), "y": rng.normal(size=3)},
                     coords={"row": range(3)})  # fmt: skip
         with pytest.raises(ValueError, match="batch_size=5 is larger than the 3 rows"):
