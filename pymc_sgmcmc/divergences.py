@@ -13,30 +13,38 @@ MAX_FAILURES = 10
 
 _WHAT = "the state became non-finite at step_size {:.3g}"
 _REMEDY = "Choose a smaller step_size, more friction or diffusion, or a larger batch_size"
+_REMEDY_TUNED = "Lower bias_tolerance, tune longer, or give the model another parametrisation"
 
 
 def divergence(
-    where: str, step_size: float, draw: int, tune: bool, *, first: bool
+    where: str, step_size: float, draw: int, tune: bool, *, first: bool, tuned: bool
 ) -> SamplerWarning:
     """The warning that goes with a diverging draw; PyMC prints that of the first after tuning."""
     return SamplerWarning(
         WarningType.TUNING_DIVERGENCE if tune else WarningType.DIVERGENCE,
         f"{where}: {_WHAT.format(step_size)}. It repeats the draw before and is flagged "
-        f"`diverging`, as later ones will be without a message. {_REMEDY}.",
+        f"`diverging`, as later ones will be without a message. {_remedy(tuned)}.",
         "warn" if first and not tune else "debug",
         step=draw,
     )
 
 
-def gave_up(where: str, step_size: float, target: Target, q: np.ndarray) -> SamplingError:
+def gave_up(
+    where: str, step_size: float, target: Target, q: np.ndarray, *, tuned: bool
+) -> SamplingError:
     """The error that ends a chain whose last finite position is `q`."""
     _, gradient = target.value_and_gradient(q)
     steepest = int(np.argmax(np.nan_to_num(np.abs(gradient), nan=np.inf)))
     return SamplingError(
         f"{where}: {_WHAT.format(step_size)}, {MAX_FAILURES} draws in a row. The gradient is "
-        f"largest in {target.coordinate(steepest)}. {_REMEDY}, or start closer to the posterior "
+        f"largest in {target.coordinate(steepest)}. {_remedy(tuned)}, or start closer to the posterior "
         "with initvals=."
     )
+
+
+def _remedy(tuned: bool) -> str:
+    """What to try: `tuned` says whether the step size is."""
+    return _REMEDY_TUNED if tuned else _REMEDY
 
 
 def not_located(where: str, decrement: float, size: int) -> SamplerWarning:

@@ -51,7 +51,7 @@ class Evaluation:
         exact_weight: float = 1.0,
     ) -> tuple[float, np.ndarray]:
         """U and its gradient with the likelihood of `rows` weighted, one weight for each group."""
-        self.rows_evaluated += max(map(len, rows), default=0)
+        self.rows_evaluated += max(map(len, rows), default=1)
         value, gradient = self._function(
             # Copies: Numba compiles anew for an array that is read-only or not contiguous.
             *(np.array(number, self._dtype) for number in (q, exact_weight, *weights)),

@@ -55,14 +55,15 @@ class Lifecycle(ChainStep):
         last = np.array([self.inner_steps + steps - 1])
         h, sequences = self._step_sizes(last)[0], self.sequences(last)
         output = self._advance(q)
-        warning = self.notice() or warning
+        warning = warning or self.notice()
         finite = output.is_finite()
         if finite:
             q = self._to_position(output.q)
             self.carried, self.failures = output.state, 0
             self.running_sums = self.running_sums.add(output.sums, steps)
         else:
-            warning = self._diverge(q, h)
+            diverged = self._diverge(q, h)
+            warning = warning or diverged
         stats = {
             "step_size": h,
             "grad_norm": output.grad_norm,
@@ -158,10 +159,11 @@ class Lifecycle(ChainStep):
         self.running_sums = RunningSums.zeros(self.target.size)
         self.divergences += 1
         self.failures += 1
-        where = f"{self.name}, draw {self.draw}"
+        where, tuned = f"{self.name}, draw {self.draw}", self._schedule is None
         if self.failures >= MAX_FAILURES:
-            raise gave_up(where, step_size, self.target, q)
-        return divergence(where, step_size, self.draw, self.tune, first=self.divergences == 1)
+            raise gave_up(where, step_size, self.target, q, tuned=tuned)
+        first = self.divergences == 1
+        return divergence(where, step_size, self.draw, self.tune, first=first, tuned=tuned)
 
     def _fresh(self) -> tuple[np.ndarray, ...]:
         """A fresh state, but for what is learned."""

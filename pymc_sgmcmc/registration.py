@@ -18,8 +18,8 @@ __all__ = ["register"]
 def register() -> None:
     """Let `pm.sample` give the continuous variables of a model with `pm.Minibatch` to `SGNHT`.
 
-    Its settings go into ``pm.sample(sgnht={...})``, which must hold ``step_size``. Models without
-    `pm.Minibatch` get the step methods that they had before. To call it again changes nothing.
+    It tunes itself; settings go into ``pm.sample(sgnht={...})``. Models without `pm.Minibatch` get
+    the step methods that they had before. To call it again changes nothing.
 
     Warns
     -----
@@ -47,11 +47,6 @@ class AssignedSGNHT(BlockedStep):
     name = "sgnht"
 
     def __new__(cls, vars: Any = None, **kwargs: Any) -> SGNHT:
-        if "step_size" not in kwargs:
-            raise TypeError(
-                "SGNHT is registered for models with pm.Minibatch and has no default step_size: "
-                "pass pm.sample(sgnht={'step_size': ..., 'diffusion': ...}), or step=."
-            )
         return SGNHT(vars, **kwargs)
 
     @staticmethod

@@ -24,7 +24,7 @@ def report(idata: Any) -> str:
         gradient, the part of the injected noise that gradient noise makes up at most, the condition
         number of the metric with its scales taken out, g' G g at the centre that was located
         (about d or less), the predicted relative error of a posterior variance, and the gradients
-        of single rows that tuning took. All are of the last draw.
+        of single rows (of U, where they are exact) that tuning took. All are of the last draw.
 
     Raises
     ------

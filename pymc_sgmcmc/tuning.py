@@ -60,7 +60,7 @@ class Tuned:
     decrement : float
         g' L L' g at the centre that was located: about d or less.
     row_gradients : float
-        What tuning has cost.
+        What tuning has cost: gradients of rows; where gradients are exact, of U.
     capacity : float
         The noise that the sampler injects, as a rate: gradients add h V / 2 to it.
     shrink : float
@@ -194,7 +194,7 @@ class Tuner:
 
     def _charged(self, tuned: Tuned) -> Tuned:
         """With the gradients of one draw more."""
-        rows = self._steps * sum(tuned.batch_sizes) * (2 if tuned.control else 1)
+        rows = self._steps * (sum(tuned.batch_sizes) or 1) * (2 if tuned.control else 1)
         return replace(tuned, row_gradients=tuned.row_gradients + rows)
 
     def _centred(self, tuned: Tuned, coordinates: Coordinates) -> Tuned:

@@ -62,10 +62,10 @@ def test_other_models_are_not():
         assert by_sgnht(sample(None, model=model, sgnht=SETTINGS))
 
 
-def test_without_a_step_size_it_says_what_to_pass():
+def test_without_settings_it_tunes_itself():
     with regression(True):
-        with pytest.raises(TypeError, match=r"pm.sample\(sgnht={'step_size': ..., 'diff"):
-            sample(None)
+        stats = sample(None).sample_stats
+    assert "predicted_bias" in stats and (stats.batch_size > 0).all()
 
 
 def test_discrete_variables_stay_with_pymc_and_are_warned_of():

@@ -57,10 +57,10 @@ class Santa(SGMCMC):
     ----------
     vars : list of variables, optional
         What to sample; default all continuous variables.
-    step_size : float or Schedule
-        h > 0. h^2 N is RMSProp's learning rate, about how far q moves a step. On a Gaussian,
-        "symmetric" is stable for h^2 g^2 times the curvature of U below 4; Euler asks for less, and
-        for h xi well below 2.
+    step_size : float, Schedule or None
+        h > 0. None: tuned, and N is 1, in coordinates in which gradients are about 1. h^2 N is
+        RMSProp's learning rate, about how far q moves a step. On a Gaussian, "symmetric" is stable
+        for h^2 g^2 times the curvature of U below 4; Euler asks for less, and for h xi below 2.
     diffusion : float, array of shape (d,), or "metric"
         A > 0, a rate (one over time): G = A, and where xi starts. "metric": G = g, xi starts at 1.
     thermal_mass : "auto" or float
@@ -110,9 +110,7 @@ class Santa(SGMCMC):
     >>> with pm.Model():
     ...     mu = pm.Normal("mu")
     ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
-    ...     idata = pm.sample(  # doctest: +SKIP
-    ...         step=Santa(step_size=0.02, diffusion=2.0, batch_size=5), draws=1000
-    ...     )
+    ...     idata = pm.sample(step=Santa())  # doctest: +SKIP
     """
 
     name = "santa"
@@ -152,6 +150,8 @@ class Santa(SGMCMC):
                     f"exploration={exploration!r} says when refinement begins, and without "
                     "annealing there is none: pass annealing=PowerAnnealing(...), or leave it out."
                 )
+        if "noise_estimate" in kwargs:
+            raise TypeError("Santa's thermostats take up all gradient noise: omit noise_estimate.")
         super().__init__(vars, noise_estimate=0.0, **kwargs)
         if annealing is not None:
             warnings.warn(

@@ -37,13 +37,14 @@ class SGHMC(SGMCMC):
     ----------
     vars : list of variables, optional
         What to sample; default all continuous variables.
-    step_size : float or Schedule
-        h > 0. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the largest curvature
-        of U below 4; Euler asks for less, and for h C well below 2.
+    step_size : float, Schedule or None
+        h > 0. None: tuned. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the
+        largest curvature of U below 4; Euler asks for less, and for h C well below 2.
     friction : float or array of shape (d,)
         C > 0, a rate (one over time).
-    noise_estimate : float or array of shape (d,)
-        B >= 0, a rate, at most friction x temperature: subtracted from the injected noise.
+    noise_estimate : float, array of shape (d,), or "auto"
+        B >= 0, a rate, at most friction x temperature: subtracted from the injected noise. "auto"
+        (the default if the step size is tuned): measured.
     integrator : {"BAOAB", "euler", "symmetric"}
     **kwargs
         Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
@@ -68,9 +69,7 @@ class SGHMC(SGMCMC):
     >>> with pm.Model():
     ...     mu = pm.Normal("mu")
     ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
-    ...     idata = pm.sample(  # doctest: +SKIP
-    ...         step=SGHMC(step_size=0.05, friction=2.0, batch_size=5), draws=1000
-    ...     )
+    ...     idata = pm.sample(step=SGHMC())  # doctest: +SKIP
     """
 
     name = "sghmc"

@@ -16,13 +16,20 @@ __all__ = ["SGLD"]
 class SGLD(SGMCMC):
     r"""Stochastic gradient Langevin dynamics of Welling and Teh (2011), eq. 4.
 
-    With the minibatch gradient g(q) of U, step size h, temperature T and normals z::
+    With the minibatch gradient g(q) of U, step size h, temperature T, noise estimate B and normals
+    z, ``noise="fresh"`` is the paper's::
 
-        q <- q - h g(q) + sqrt(2 h T) z
+        q <- q - h g(q) + sqrt(2 h (T - B)) z
 
-    Leaves invariant: exp(-U(q) / T) as h -> 0. At finite h a Gaussian coordinate with precision a
-    and gradient noise of variance V has the variance (T + h V / 2) / (a (1 - h a / 2)) exactly:
-    the noise of the minibatches is not corrected, and dominates where rows outnumber the batch.
+    and "averaged" is the scheme of Leimkuhler and Matthews (2013), where z_before is the z of the
+    step before::
+
+        q <- q - h g(q) + sqrt(h (T - B) / 2) (z_before + z)
+
+    Leaves invariant: exp(-U(q) / T) as h -> 0, if B is the h V / 2 that gradients of variance V
+    add. At finite h and B = 0 a Gaussian coordinate with precision a has the variance
+    (T + h V / 2) / (a (1 - h a / 2)) with fresh noise and (T + h V / (2 - h a)) / a with averaged
+    noise, exactly. V dominates where rows outnumber the batch.
 
     One gradient an inner step. The paper's epsilon is 2 h.
 
@@ -30,8 +37,12 @@ class SGLD(SGMCMC):
     ----------
     vars : list of variables, optional
         What to sample; default all continuous variables.
-    step_size : float or Schedule
-        h > 0. Stable for h times the largest curvature of U below 2.
+    step_size : float, Schedule or None
+        h > 0. Stable for h times the largest curvature of U below 2. None: tuned.
+    noise : {"averaged", "fresh"}
+        Default "averaged" if the step size is tuned, else "fresh".
+    noise_estimate : float, array of shape (d,), or "auto"
+        B >= 0, at most the temperature. "auto" (the default if the step size is tuned): measured.
     temperature : float
         T > 0.
     **kwargs
@@ -46,6 +57,8 @@ class SGLD(SGMCMC):
     ----------
     Welling, M. and Teh, Y. W. (2011). Bayesian learning via stochastic gradient Langevin
     dynamics. ICML.
+    Leimkuhler, B. and Matthews, C. (2013). Rational construction of stochastic numerical methods
+    for molecular sampling. Applied Mathematics Research eXpress.
 
     Examples
     --------
@@ -54,9 +67,7 @@ class SGLD(SGMCMC):
     >>> with pm.Model():
     ...     mu = pm.Normal("mu")
     ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
-    ...     idata = pm.sample(  # doctest: +SKIP
-    ...         step=SGLD(step_size=1e-3, batch_size=5), draws=1000
-    ...     )
+    ...     idata = pm.sample(step=SGLD())  # doctest: +SKIP
     """
 
     name = "sgld"

@@ -18,9 +18,10 @@ class SGNHT(SGMCMC):
 
     A friction xi that keeps the kinetic energy at its temperature, and so absorbs gradient noise of
     unknown size. With the minibatch gradient g(q) of U, step size h, diffusion A, temperature T,
-    thermal mass Q and normals z, ``integrator="euler"`` is the paper's::
+    thermal mass Q, noise estimate B (0 in the paper) and normals z, ``integrator="euler"`` is the
+    paper's::
 
-        p  <- p - h g(q) - h xi p + sqrt(2 A T h) z
+        p  <- p - h g(q) - h xi p + sqrt(2 (A T - B) h) z
         q  <- q + h p
         xi <- xi + h (p.p / d - T) / Q
 
@@ -46,11 +47,14 @@ class SGNHT(SGMCMC):
     ----------
     vars : list of variables, optional
         What to sample; default all continuous variables.
-    step_size : float or Schedule
-        h > 0. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the largest curvature
-        of U below 4; Euler asks for less, and for h xi well below 2.
+    step_size : float, Schedule or None
+        h > 0. None: tuned. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the
+        largest curvature of U below 4; Euler asks for less, and for h xi well below 2.
     diffusion : float, or array of shape (d,) with ``thermostat="coordinate"``
         A > 0, a rate (one over time): the injected noise, and where xi starts.
+    noise_estimate : float, array of shape (d,), or "auto"
+        B >= 0, a rate, at most diffusion x temperature: subtracted from the injected noise, so that
+        xi has no more to take up. "auto" (the default if the step size is tuned): measured.
     thermostat : {"scalar", "coordinate"}
         One xi for all coordinates, or one for each.
     thermal_mass : "auto" or float
@@ -83,9 +87,7 @@ class SGNHT(SGMCMC):
     >>> with pm.Model():
     ...     mu = pm.Normal("mu")
     ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
-    ...     idata = pm.sample(  # doctest: +SKIP
-    ...         step=SGNHT(step_size=0.05, diffusion=2.0, batch_size=5), draws=1000
-    ...     )
+    ...     idata = pm.sample(step=SGNHT())  # doctest: +SKIP
     """
 
     name = "sgnht"
@@ -111,11 +113,18 @@ class SGNHT(SGMCMC):
 
     def initial_state(self, rng):
         d = self.target.size
-        diffusion = per_coordinate("diffusion", self.diffusion, d)
+        scalar, friction = self.thermostat == "scalar", self._friction()
         return {
             "p": np.sqrt(self.temperature) * rng.standard_normal(d),
-            "xi": diffusion if self.thermostat == "scalar" else np.zeros(d) + diffusion,
+            "xi": np.mean(friction) if scalar else np.zeros(d) + friction,
         }
+
+    def _friction(self):
+        """Where xi settles: at A, and above it by the measured noise that is not subtracted."""
+        diffusion = per_coordinate("diffusion", self.diffusion, self.target.size)
+        if isinstance(self.noise_estimate, str) or not self.tuned.noise.any():
+            return diffusion
+        return diffusion + self.tuned.step_size * self.tuned.noise / 2 / self.temperature
 
     def coefficients(self):
         d = self.target.size
