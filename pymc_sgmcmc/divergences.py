@@ -37,8 +37,8 @@ def gave_up(
     steepest = int(np.argmax(np.nan_to_num(np.abs(gradient), nan=np.inf)))
     return SamplingError(
         f"{where}: {_WHAT.format(step_size)}, {MAX_FAILURES} draws in a row. The gradient is "
-        f"largest in {target.coordinate(steepest)}. {_remedy(tuned)}, or start closer to the posterior "
-        "with initvals=."
+        f"largest in {target.coordinate(steepest)}. {_remedy(tuned)}, or start closer "
+        "to the posterior with initvals=."
     )
 
 
