@@ -1,6 +1,7 @@
 """Bayesian logistic regression on real data: NUTS and the step methods on the same model.
 
-Run: python -m pymc_sgmcmc [--draws 1000] [--chains 4] [--backend c] [--seed 1] [--output FOLDER]
+Run: python -m pymc_sgmcmc [--draws 1000] [--tune 1000] [--chains 4] [--backend c] [--seed 1]
+    [--output FOLDER]
 """
 
 import argparse
@@ -17,19 +18,10 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Santa
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Santa, report
 from pymc_sgmcmc.data import wells
 
-TUNE = {"NUTS": 1000, "SGLD": 100, "SGHMC": 100, "SGNHT": 100, "Santa": 100}
-
-SETTINGS = {
-    "SGLD": (SGLD, {"step_size": 1e-5, "batch_size": 256}),
-    "SGHMC": (SGHMC, {"step_size": 0.002, "friction": 200.0, "batch_size": 256}),
-    "SGNHT": (SGNHT, {"step_size": 0.002, "diffusion": 100.0, "batch_size": 512}),
-    "Santa": (Santa, {"step_size": 0.0003, "diffusion": 800.0, "batch_size": 512}),
-}
-"""Step sizes well below the posterior sds (0.04 to 0.1), friction well above the noise. Santa's are
-in its own units of time, its metric being about 6."""
+SAMPLERS = {"SGLD": SGLD, "SGHMC": SGHMC, "SGNHT": SGNHT, "Santa": Santa}
 
 COLOURS = {
     "NUTS": "0.6",
@@ -56,18 +48,19 @@ def sample(name: str, args: argparse.Namespace):
     print(f"\n{name}", flush=True)
     start = time.perf_counter()
     step = None
-    if name in SETTINGS:
-        cls, settings = SETTINGS[name]
-        step = cls(steps_per_draw=500, backend=args.backend, **settings)
+    if name in SAMPLERS:
+        step = SAMPLERS[name](backend=args.backend)
     built = time.perf_counter()
     idata = pm.sample(
         draws=args.draws,
-        tune=TUNE[name],
+        tune=args.tune,
         chains=args.chains,
         cores=min(args.chains, os.cpu_count() or 1),
         step=step,
         random_seed=args.seed,
     )
+    if step is not None:
+        print(report(idata))
     return idata, built - start, time.perf_counter() - built
 
 
@@ -140,6 +133,7 @@ def main() -> None:
         prog="python -m pymc_sgmcmc", description=__doc__.split("\n")[0]
     )
     parser.add_argument("--draws", type=int, default=1000, help="draws of each chain")
+    parser.add_argument("--tune", type=int, default=1000, help="draws before them, to tune in")
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--backend", choices=["c", "numba"], default="c")
     parser.add_argument("--seed", type=int, default=1)
@@ -148,7 +142,7 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     results = {}
     with wells_model():
-        for name in ["NUTS", *SETTINGS]:
+        for name in ["NUTS", *SAMPLERS]:
             results[name] = sample(name, args)
     with pd.option_context("display.width", 120, "display.max_columns", None):
         print("\nSummaries\n", side_by_side(results).to_string(), sep="\n")

@@ -6,7 +6,7 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
 from pymc_sgmcmc.running_sums import SUMS_DTYPE, RunningSums
-from pymc_sgmcmc.tuning import Tuned
+from pymc_sgmcmc.tuned import Tuned
 
 __all__ = ["STATS", "TUNED_STATS", "ChainState"]
 

@@ -9,7 +9,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.batches import BatchSource
 from pymc_sgmcmc.coordinates import apply, pull
 from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuning import Tuned
+from pymc_sgmcmc.tuned import Tuned
 
 __all__ = ["Estimator"]
 

@@ -13,7 +13,7 @@ from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
 from pymc_sgmcmc.kernel import KernelOutput
 from pymc_sgmcmc.running_sums import MOMENTS, RunningSums
-from pymc_sgmcmc.tuning import Tuned
+from pymc_sgmcmc.tuned import Tuned
 
 __all__ = ["Lifecycle"]
 

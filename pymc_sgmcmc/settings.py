@@ -17,7 +17,8 @@ from pymc_sgmcmc.minibatch import minibatches
 from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.schedules import Constant, as_schedule
 from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuning import LARGEST, SMALLEST, Plan
+from pymc_sgmcmc.tuned import Plan
+from pymc_sgmcmc.tuning import LARGEST, SMALLEST
 
 __all__ = ["DEFAULT", "Settings"]
 

@@ -6,7 +6,7 @@ N(0, I), so that no constant here has a scale.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytensor
@@ -14,12 +14,13 @@ import pytensor
 from pymc_sgmcmc.batches import BatchSource
 from pymc_sgmcmc.coordinates import Coordinates, pull
 from pymc_sgmcmc.curvature import largest_curvature
-from pymc_sgmcmc.gradient_noise import largest, measure_noise
+from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.locate import PART, locate
 from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.tuned import Plan, Tuned
 from pymc_sgmcmc.windows import Window
 
-__all__ = ["LARGEST", "SMALLEST", "Plan", "Tuned", "Tuner"]
+__all__ = ["LARGEST", "SMALLEST", "Tuner"]
 
 SMALLEST, LARGEST = 64, 2048
 """Rows in a batch, where the size is tuned."""
@@ -35,89 +36,6 @@ STEP_SHARE = 0.6
 
 UNCERTAINTY = 0.08
 """How far a measured noise may be off, relatively: what remains of it when it is subtracted."""
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What a chain has found.
-
-    Attributes
-    ----------
-    step_size : float
-        NaN where it is given.
-    batch_sizes : tuple of int
-    coordinates : Coordinates
-    control, follows : bool
-        Whether the gradient has a control variate, and whether its centre follows the chain (SVRG).
-    anchor, anchor_gradient : array, shape (d,)
-        Its centre, and the gradient of the minibatched part of U there, on all rows.
-    noise : array, shape (d,)
-        V, the variance of the gradient in each coordinate z.
-    left : float
-        The part of the noise that may remain when it is subtracted, or taken up by a thermostat.
-    curvature : float
-        The largest eigenvalue of the Hessian of U in z, at typical points.
-    decrement : float
-        g' L L' g at the centre that was located: about d or less.
-    row_gradients : float
-        What tuning has cost: gradients of rows; where gradients are exact, of U.
-    capacity : float
-        The noise that the sampler injects, as a rate: gradients add h V / 2 to it.
-    shrink : float
-        By how much h was cut because chains diverged in tuning.
-    warming : bool
-        In the first window.
-    window : Window
-        The draws since the last one was over.
-    """
-
-    step_size: float
-    batch_sizes: tuple[int, ...]
-    coordinates: Coordinates
-    control: bool
-    anchor: np.ndarray
-    anchor_gradient: np.ndarray
-    noise: np.ndarray
-    window: Window
-    follows: bool = False
-    left: float = 0.0
-    curvature: float = np.nan
-    decrement: float = np.nan
-    row_gradients: float = 0.0
-    capacity: float = np.nan
-    shrink: float = 1.0
-    warming: bool = False
-
-    @classmethod
-    def untuned(cls, batch_sizes: Sequence[int], coordinates: Coordinates) -> "Tuned":
-        """Before anything is known, and where nothing is to be found."""
-        size, ndim = len(coordinates.centre), coordinates.factor.ndim
-        zeros, window = np.zeros(size), Window.start(0, size, ndim)
-        return cls(np.nan, tuple(batch_sizes), coordinates, False, zeros, zeros, zeros, window)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be found; the rest is given.
-
-    Attributes
-    ----------
-    step_size, batch_size, metric, noise : bool
-    gradient : str
-        "auto", "plain", "control_variate" or "svrg".
-    tolerance : float
-        Of the relative error of a posterior variance.
-    absorbs : bool
-        Whether the sampler takes up noise that is not subtracted.
-    """
-
-    step_size: bool
-    batch_size: bool
-    metric: bool
-    noise: bool
-    gradient: str
-    tolerance: float
-    absorbs: bool
 
 
 class Tuner:
@@ -171,16 +89,15 @@ class Tuner:
         tuned = self._charged(replace(tuned, window=tuned.window.add(z)))
         if not tuned.window.is_over:
             return tuned
-        before, old = self._target.rows_evaluated, tuned.coordinates
-        window = tuned.window
+        before, old, window = self._target.rows_evaluated, tuned.coordinates, tuned.window
         coordinates = old.around(old.position(window.mean()))
         if self._plan.metric:
             S = window.shrunk_covariance()
             coordinates = coordinates.scaled(np.linalg.cholesky(S) if S.ndim == 2 else np.sqrt(S))
         points = coordinates.of(old.position(np.array(window.points)))
-        window = Window.start(window.index + 1, len(q), window.products.ndim)
-        tuned = self._centred(replace(tuned, warming=False, window=window), coordinates)
-        return self._paid(self._measure(tuned, points, rng), before)
+        tuned = self._centred(replace(tuned, warming=False), coordinates)
+        tuned = self._paid(self._measure(tuned, points, rng), before)
+        return replace(tuned, window=Window.start(window.index + 1, len(q), window.products.ndim))
 
     def position(self, tuned: Tuned, z: np.ndarray) -> np.ndarray:
         """Q of a point z of the posterior as far as it is known."""
@@ -244,11 +161,8 @@ class Tuner:
 
         The batch is large enough for the step size `h`, or nearly so.
         """
-        plan, lengths, q = (
-            self._plan,
-            self._target.check_lengths(),
-            tuned.coordinates.position(points),
-        )
+        plan, lengths = self._plan, self._target.check_lengths()
+        q = tuned.coordinates.position(points)
         centres = {"plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)}
         if plan.gradient != "auto":
             centres = {plan.gradient: centres[plan.gradient]}
@@ -275,7 +189,7 @@ class Tuner:
 
     def _behind(self, tuned: Tuned, q: np.ndarray) -> np.ndarray:
         """Points of the chain as far behind those of `q` (k, d) as an anchor of SVRG's is."""
-        lag = self._period(tuned) / max(1, tuned.window.spacing)
+        lag = self._period(tuned) / tuned.window.spacing
         return np.roll(q, int(np.clip(np.ceil(lag), 1, len(q) // 2)), axis=0)
 
     def _period(self, tuned: Tuned) -> int:
@@ -284,9 +198,8 @@ class Tuner:
         batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
         return max(1, round(batches / self._steps))
 
-    def _of(self, noise, sizes) -> np.ndarray | None:
-        if noise is None:
-            return None
+    def _of(self, noise: RowNoise, sizes: Sequence[int]) -> np.ndarray:
+        """V of batches of `sizes` from this source."""
         lengths = self._target.check_lengths()
         shares = [self._source.share(n, size) for n, size in zip(lengths, sizes, strict=True)]
         return noise.of(sizes, shares)

@@ -17,7 +17,7 @@ from pymc_sgmcmc.batches import Blocks
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuning import Tuned
+from pymc_sgmcmc.tuned import Tuned
 from tests.samplers import draws, sample
 
 PYTHON = Backend(compile_kwargs={"mode": Mode(linker="py", optimizer="fast_compile")})

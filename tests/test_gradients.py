@@ -16,7 +16,7 @@ from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuning import Tuned
+from pymc_sgmcmc.tuned import Tuned
 
 PYTHON = {"mode": Mode(linker="py", optimizer="fast_compile")}
 N, D = 300, 3
@@ -345,12 +345,12 @@ def test_control_variates_of_a_gaussian_mean_have_no_noise(ndim):
 
 def test_noise_of_two_groups(monkeypatch):
     """Each has its own: V = sum_k share_k S_k / n_k. A group of 9 rows is measured 9 at a time."""
-    monkeypatch.setattr(pymc_sgmcmc.gradient_noise, "BATCHES", 8000)
+    monkeypatch.setattr(pymc_sgmcmc.gradient_noise, "BATCHES", 4000)
     target, y = gaussian()
     noise = plain_noise(target, Coordinates.identity(2), np.zeros((4, 2)), 18)
     S = [50**2 * np.var(y * [1.0, 4.0], axis=0), 9**2 * np.array([np.var(y[:9, 0]), 0.0])]
     for got, expected in zip(noise.covariances, S, strict=True):
-        np.testing.assert_allclose(got, expected, rtol=4 * np.sqrt(2 / 8000))
+        np.testing.assert_allclose(got, expected, rtol=4 * np.sqrt(2 / 4000))
     V = noise.of([5, 3], [0.9, 0.5])
     expected = 0.9 * noise.covariances[0] / 5 + 0.5 * noise.covariances[1] / 3
     np.testing.assert_allclose(V, expected, rtol=1e-14)
