@@ -1,7 +1,7 @@
 """What is found while tuning: centre, metric, gradient, its noise, batch size and step size.
 
-A pure function of what a chain has seen: `Tuner.start` from where it starts, `Tuner.next` from each
-window of its draws. Everything is measured in coordinates z in which the posterior is about
+A pure function of what a chain has seen: `Tuner.start` from where it starts, `Tuner.learn` from
+each of its draws. Everything is measured in coordinates z in which the posterior is about
 N(0, I), so that no constant here has a scale.
 """
 

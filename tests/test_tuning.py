@@ -1,6 +1,7 @@
 """Self-tuning end to end: with no argument the posterior is right, and what was found is said."""
 
 import logging
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,10 +15,12 @@ from pymc_sgmcmc.chain import TUNED_STATS
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.locate import Located
 from pymc_sgmcmc.settings import MANY_ROWS
+from pymc_sgmcmc.tuning import STEP_SHARE
 from pymc_sgmcmc.windows import window_length
 from tests.samplers import draws, regression, sample
 
 SAMPLERS = [SGLD, SGHMC, SGNHT, Santa]
+SHORT = {"tune": 110, "draws": 10, "chains": 2}
 
 
 @cache
@@ -115,6 +118,50 @@ def test_windows_are_learned_from_when_they_are_over():
     assert list(ends) == [window_length(0), window_length(0) + window_length(1)]
 
 
+@pytest.mark.parametrize("metric", ["dense", "diag"])
+def test_metric_and_centre_are_those_of_the_draws(metric):
+    scales, mean = np.array([0.2, 1.0, 5.0]), np.array([1.0, -2.0, 30.0])
+    covariance = np.outer(scales, scales) * (0.8 + 0.2 * np.eye(3))
+    rng = np.random.default_rng(12)
+    with pm.Model():
+        pm.MvNormal("q", np.zeros(3), np.eye(3))  # another law: only draws can tell
+        step = SGHMC(metric=metric)
+    chain = replace(step.tuned, capacity=1.0)
+    for q in rng.multivariate_normal(mean, covariance, sum(map(window_length, range(3)))):
+        chain = step._tuner.learn(chain, q, rng)
+    assert chain.window.index == 3
+    L, centre = chain.coordinates.factor, chain.coordinates.centre
+    if metric == "dense":
+        ratios = np.linalg.eigvals(np.linalg.solve(L @ L.T, covariance))
+    else:
+        ratios = scales**2 / L**2
+    np.testing.assert_allclose(ratios, 1.0, atol=0.3)  # 4 errors of a variance from 360 draws
+    assert (np.abs(centre - mean) < 4 * scales / np.sqrt(360)).all()
+
+
+def test_a_divergence_halves_the_step_size_and_starts_the_window_anew():
+    rng = np.random.default_rng(13)
+    with pm.Model():
+        pm.Normal("q", shape=2)
+        step = SGHMC()
+    chain = step._tuner.start(step.tuned, np.zeros(2), 1.0, rng)
+    for _ in range(90):
+        chain = step._tuner.learn(chain, rng.standard_normal(2), rng)
+    cut = step._tuner.learn(chain, None, rng)
+    assert cut.step_size == chain.step_size / 2 and cut.window.draws == 0
+    for _ in range(window_length(0)):
+        cut = step._tuner.learn(cut, rng.standard_normal(2), rng)
+    assert cut.window.index == 1 and 0.4 < cut.step_size / chain.step_size < 0.6
+
+
+def test_without_a_metric_the_noise_bounds_the_step_size():
+    with regression() as model:
+        step = SGHMC(metric=None, gradient="plain", batch_size=2)
+        _, (stats,) = step.step(model.initial_point())
+    assert stats["step_size"] < 1e-3 and stats["noise_fraction"] > 0.05
+    np.testing.assert_allclose(stats["predicted_bias"], (1 - STEP_SHARE) * 0.05, rtol=1e-4)
+
+
 def test_without_tuning_draws_it_is_refused():
     model, *_ = correlated()
     with model:
@@ -141,14 +188,18 @@ def sample_of(stats):
 def test_a_chain_depends_on_its_seed_alone(sampler):
     with regression():
         step = sampler(batch_size=5)
-        settings = {"tune": 110, "draws": 10, "chains": 2}
-        one = draws(sample(step, **settings))
-        np.testing.assert_array_equal(one, draws(sample(step, **settings)))
-        np.testing.assert_array_equal(one, draws(sample(step, cores=2, **settings)))
-        spawned = sample(step, cores=2, mp_ctx="spawn", **settings)
-        np.testing.assert_array_equal(one, draws(spawned))
-        numba = sampler(batch_size=5, backend="numba")
-        np.testing.assert_allclose(one, draws(sample(numba, **settings)), rtol=0, atol=1e-6)
+        one = draws(sample(step, **SHORT))
+        np.testing.assert_array_equal(one, draws(sample(step, **SHORT)))
+        np.testing.assert_array_equal(one, draws(sample(step, cores=2, **SHORT)))
+
+
+def test_spawned_processes_and_backends_agree():
+    with regression():
+        step = SGNHT(batch_size=5)
+        one = draws(sample(step, **SHORT))
+        np.testing.assert_array_equal(one, draws(sample(step, cores=2, mp_ctx="spawn", **SHORT)))
+        numba = SGNHT(batch_size=5, backend="numba")
+        np.testing.assert_allclose(one, draws(sample(numba, **SHORT)), rtol=0, atol=1e-6)
 
 
 def test_a_tuned_chain_resumes(tmp_path):
