@@ -63,10 +63,18 @@ class BatchSource(ABC):
 
 @final
 class Random(BatchSource):
-    """Rows with replacement, shape (steps, size), drawn independently at every inner step."""
+    """Rows with replacement, shape (steps, size), drawn independently at every inner step.
+
+    A batch of as many rows as there are holds each of them once.
+    """
 
     def draw(self, state, rng, n_rows, steps, size):
+        if size == n_rows:
+            return np.tile(np.arange(n_rows), (steps, 1)), state
         return rng.integers(n_rows, size=(steps, size)), state
+
+    def share(self, n_rows, size):
+        return 0.0 if size == n_rows else 1.0
 
 
 @final

@@ -9,7 +9,7 @@ from pymc_sgmcmc.target import Target
 
 __all__ = ["RowNoise", "measure_noise"]
 
-BATCHES = 400
+BATCHES = 600
 """Small batches over all points; 8 a coordinate for a dense L, if that is more."""
 SOME = 1000
 """Coordinates of which correlations are looked at, where L is diagonal."""
@@ -28,10 +28,13 @@ class RowNoise:
     correlated : float
         How far a diagonal S_k is from the whole truth: 0 if coordinates are not correlated, near 1
         if all of them are.
+    error : float
+        The standard error of the largest variance, relatively: it is large where the noise differs
+        much between points, or comes from few rows.
     """
 
-    def __init__(self, covariances: Sequence[np.ndarray], correlated: float):
-        self.covariances, self.correlated = covariances, correlated
+    def __init__(self, covariances: Sequence[np.ndarray], correlated: float, error: float):
+        self.covariances, self.correlated, self.error = covariances, correlated, error
 
     def of(self, sizes: Sequence[int], shares: Sequence[float]) -> np.ndarray:
         """V of batches of `sizes`, a matrix (d, d) or its diagonal."""
@@ -58,11 +61,11 @@ def measure_noise(
     """
     dense = coordinates.factor.ndim == 2
     wanted = max(BATCHES, 8 * target.size) if dense else BATCHES
-    each = -(-wanted // len(points))
-    found: dict[str, list] = {name: [] for name in centres}
+    each = max(2, -(-wanted // len(points)))
+    found: dict[str, list[_Covariance]] = {name: [] for name in centres}
     for k, n_rows in enumerate(target.check_lengths()):
         size = int(min(SMALL, n_rows))
-        sums = {name: _Covariance() for name in centres}
+        sums = {name: _Covariance(size) for name in centres}
         for i, point in enumerate(points):
             batches = [rng.integers(n_rows, size=size) for _ in range(each)]
             here = np.array([target.row_gradient(point, k, rows) for rows in batches])
@@ -73,40 +76,57 @@ def measure_noise(
                     gradients = here - [target.row_gradient(at, k, rows) for rows in batches]
                 sums[name].add(pull_all(coordinates.factor, gradients), dense)
         for name in centres:
-            found[name].append(sums[name].scaled(size))
-    return {name: _pooled(groups) for name, groups in found.items()}
-
-
-def _pooled(groups: Sequence[tuple[np.ndarray, float]]) -> RowNoise:
-    covariances, correlated = zip(*groups, strict=True)
-    return RowNoise(covariances, max(correlated))
+            found[name].append(sums[name])
+    return {
+        name: RowNoise(
+            [group.covariance() for group in groups],
+            max(group.correlated() for group in groups),
+            max(group.error() for group in groups),
+        )
+        for name, groups in found.items()
+    }
 
 
 class _Covariance:
-    """Pools covariances within groups of vectors."""
+    """Pools the covariances, at some points, of the gradients of batches of `size` rows."""
 
-    def __init__(self):
-        self.total, self.count, self.some = 0.0, 0, []
+    def __init__(self, size: int):
+        self._size, self._points, self._count, self._total = size, 0, 0, 0.0
+        self._variances, self._squares, self._some = 0.0, 0.0, []
 
     def add(self, vectors: np.ndarray, dense: bool) -> None:
+        """Add the gradients at one point."""
         centred = vectors - vectors.mean(axis=0)
-        self.total = self.total + (centred.T @ centred if dense else np.sum(centred**2, axis=0))
-        self.count += len(vectors) - 1
+        variances = np.sum(centred**2, axis=0)
+        self._total = self._total + (centred.T @ centred if dense else variances)
+        self._variances = self._variances + variances
+        self._squares = self._squares + variances**2
+        self._count += len(vectors) - 1
+        self._points += 1
         if not dense:
-            self.some.append(centred[:, :: -(-centred.shape[1] // SOME)])
+            self._some.append(centred[:, :: -(-centred.shape[1] // SOME)])
 
-    def scaled(self, size: int) -> tuple[np.ndarray, float]:
-        """The covariance times `size`, and how far coordinates are correlated."""
-        return size * self.total / self.count, _correlated(self.some) if self.some else 0.0
+    def covariance(self) -> np.ndarray:
+        """That of the gradient of one row."""
+        return self._size * self._total / self._count
 
+    def error(self) -> float:
+        """The standard error of the largest variance, relatively, from how it differs by point."""
+        k, n = np.argmax(self._variances), self._points
+        total = self._variances[k]
+        if n < 2 or total == 0:
+            return 0.0
+        return float(np.sqrt(max(0.0, n * self._squares[k] / total**2 - 1) / (n - 1)))
 
-def _correlated(vectors: Sequence[np.ndarray]) -> float:
-    """How far the largest eigenvalue of the correlation matrix exceeds that of chance."""
-    some = np.concatenate(vectors)
-    spread = np.sqrt(np.mean(some**2, axis=0))
-    some = some[:, spread > 0] / spread[spread > 0]
-    if some.shape[1] < 2:
-        return 0.0
-    top = np.linalg.norm(some, 2) ** 2 / len(some)
-    chance = (1 + np.sqrt(some.shape[1] / len(some))) ** 2  # Marchenko and Pastur
-    return max(0.0, 1 - chance / top)
+    def correlated(self) -> float:
+        """How far the largest eigenvalue of the correlation matrix exceeds that of chance."""
+        if not self._some:
+            return 0.0
+        some = np.concatenate(self._some)
+        spread = np.sqrt(np.mean(some**2, axis=0))
+        some = some[:, spread > 0] / spread[spread > 0]
+        if some.shape[1] < 2:
+            return 0.0
+        top = np.linalg.norm(some, 2) ** 2 / len(some)
+        chance = (1 + np.sqrt(some.shape[1] / len(some))) ** 2  # Marchenko and Pastur
+        return max(0.0, 1 - chance / top)

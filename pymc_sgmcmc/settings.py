@@ -18,7 +18,7 @@ from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.schedules import Constant, as_schedule
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Plan
-from pymc_sgmcmc.tuning import LARGEST, SMALLEST
+from pymc_sgmcmc.tuning import largest_batch
 
 __all__ = ["DEFAULT", "Settings"]
 
@@ -119,7 +119,7 @@ class Settings:
         """Where batches come from."""
         lengths, name, largest = target.check_lengths(), self.batches, target.batch_sizes
         if is_auto(self.batch_size):
-            largest = [min(LARGEST, max(SMALLEST, n // 2)) for n in lengths]
+            largest = [largest_batch(n) for n in lengths]
         if name == "auto":
             name = "blocks" if len(lengths) and min(lengths) >= MANY_ROWS else "random"
         return SOURCES[name](target.groups, largest)

@@ -27,6 +27,8 @@ class Tuned:
         Its centre, and the gradient of the minibatched part of U there, on all rows.
     noise : array, shape (d,)
         V, the variance of the gradient in each coordinate z.
+    slow : array, shape (d,)
+        How much shorter the columns of L are than the metric's, in coordinates with much noise.
     left : float
         The part of the noise that may remain when it is subtracted, or taken up by a thermostat.
     curvature : float
@@ -52,6 +54,7 @@ class Tuned:
     anchor: np.ndarray
     anchor_gradient: np.ndarray
     noise: np.ndarray
+    slow: np.ndarray
     window: Window
     follows: bool = False
     left: float = 0.0
@@ -66,8 +69,9 @@ class Tuned:
     def untuned(cls, batch_sizes: Sequence[int], coordinates: Coordinates) -> "Tuned":
         """Before anything is known, and where nothing is to be found."""
         size, ndim = len(coordinates.centre), coordinates.factor.ndim
-        zeros, window = np.zeros(size), Window.start(0, size, ndim)
-        return cls(np.nan, tuple(batch_sizes), coordinates, False, zeros, zeros, zeros, window)
+        zeros, ones, window = np.zeros(size), np.ones(size), Window.start(0, size, ndim)
+        sizes = tuple(batch_sizes)
+        return cls(np.nan, sizes, coordinates, False, zeros, zeros, zeros, ones, window)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.locate import PART, locate
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Plan, Tuned
-from pymc_sgmcmc.windows import Window
+from pymc_sgmcmc.windows import Window, typical_points
 
-__all__ = ["LARGEST", "SMALLEST", "Tuner"]
+__all__ = ["Tuner", "largest_batch"]
 
 SMALLEST, LARGEST = 64, 2048
 """Rows in a batch, where the size is tuned."""
@@ -35,7 +35,13 @@ STEP_SHARE = 0.6
 """The part of the tolerance that is for the step size; the rest is for noise."""
 
 UNCERTAINTY = 0.08
-"""How far a measured noise may be off, relatively: what remains of it when it is subtracted."""
+"""How far a measured noise may be off at least, relatively: what may remain of it when it is
+subtracted. Or two standard errors, if that is more."""
+
+
+def largest_batch(n_rows: int) -> int:
+    """Rows of `n_rows` in the largest batch that may be chosen: all, where that may be cheaper."""
+    return n_rows if n_rows <= LARGEST * max(COSTS.values()) else LARGEST
 
 
 class Tuner:
@@ -77,7 +83,9 @@ class Tuner:
             coordinates = located.coordinates
         tuned = replace(tuned, capacity=capacity, decrement=located.decrement, warming=True)
         tuned = self._centred(tuned, coordinates)
-        return self._paid(self._measure(tuned, rng.standard_normal((20, len(q))), rng), before)
+        return self._paid(
+            self._measure(tuned, rng.standard_normal((typical_points(len(q)), len(q))), rng), before
+        )
 
     def learn(self, tuned: Tuned, q: np.ndarray | None, rng: np.random.Generator) -> Tuned:
         """Take in a draw, None where it diverged."""
@@ -92,7 +100,7 @@ class Tuner:
         before, old, window = self._target.rows_evaluated, tuned.coordinates, tuned.window
         coordinates = old.around(old.position(window.mean()))
         if self._plan.metric:
-            S = window.shrunk_covariance()
+            S = window.shrunk_covariance(before=tuned.slow**-2)
             coordinates = coordinates.scaled(np.linalg.cholesky(S) if S.ndim == 2 else np.sqrt(S))
         points = coordinates.of(old.position(np.array(window.points)))
         tuned = self._centred(replace(tuned, warming=False), coordinates)
@@ -142,11 +150,11 @@ class Tuner:
         V, room = np.zeros_like(coordinates.factor), np.inf
         if self._target.groups:
             tuned, V, room = self._gradient(tuned, points, longest, rng)
+        slow = np.ones(len(coordinates.centre))
         if plan.step_size and plan.metric:
             if V.ndim == 2 and longest * largest(V) / 2 > 0.01 * room:
                 turn = _eigenvectors(V)
                 coordinates, V = coordinates.scaled(turn), turn.T @ V @ turn
-            # Slow where there is much noise.
             v = np.maximum(np.diag(V) if V.ndim == 2 else V, 1e-300)
             slow = np.clip(np.sqrt(2 * room / (longest * v)), 0.05, 1.0)
             coordinates, V = coordinates.scaled(slow), slow * (slow * V).T
@@ -154,7 +162,7 @@ class Tuner:
         h = min(longest, 2 * room / max(v.max(), 1e-300)) * tuned.shrink
         if not plan.step_size:
             h = np.nan
-        return replace(tuned, coordinates=coordinates, noise=v, step_size=h)
+        return replace(tuned, coordinates=coordinates, noise=v, slow=slow, step_size=h)
 
     def _gradient(self, tuned: Tuned, points, h: float, rng) -> tuple[Tuned, np.ndarray, float]:
         """Choose the gradient and the batch size; return V, and the rate that h V / 2 may have.
@@ -167,21 +175,25 @@ class Tuner:
         if plan.gradient != "auto":
             centres = {plan.gradient: centres[plan.gradient]}
         noises = measure_noise(self._target, tuned.coordinates, q, centres, rng)
-        V = {name: self._of(noise, tuned.batch_sizes) for name, noise in noises.items()}
+        sizes = tuple(self._target.batch_sizes)
+        V = {name: self._of(noise, sizes) for name, noise in noises.items()}
         name = min(V, key=lambda name: COSTS[name] * largest(V[name]))
         noise, V = noises[name], V[name]
         left = 1.0
         if plan.noise or plan.absorbs:
-            left = UNCERTAINTY + (1 - UNCERTAINTY) * noise.correlated
+            left = min(1.0, max(UNCERTAINTY, 2 * noise.error))
+            left += (1 - left) * noise.correlated
         room = (1 - STEP_SHARE) * plan.tolerance / left * tuned.capacity
-        sizes = tuned.batch_sizes
         if plan.batch_size:
             wanted = 3 * room / h
             factor = 2.0 ** np.ceil(np.log2(max(largest(V) / wanted, 1e-6)))
-            sizes = tuple(
-                int(np.clip(n * factor, SMALLEST, min(LARGEST, max(SMALLEST, n_rows // 2))))
-                for n, n_rows in zip(sizes, lengths, strict=True)
-            )
+            sizes = tuple(int(np.clip(n * factor, SMALLEST, LARGEST)) for n in sizes)
+            if self._source.independent and np.all(COSTS[name] * np.array(sizes) >= lengths):
+                sizes = tuple(map(int, lengths))  # no noise, for no more work
+                name = "plain" if plan.gradient == "auto" else name
+            else:
+                most = np.maximum(SMALLEST, lengths // 2)
+                sizes = tuple(int(min(pair)) for pair in zip(sizes, most, strict=True))
             V = self._of(noise, sizes)
         control, follows = name != "plain", name == "svrg"
         tuned = replace(tuned, control=control, follows=follows, batch_sizes=sizes, left=left)

@@ -4,12 +4,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["Window", "window_length"]
+__all__ = ["Window", "typical_points", "window_length"]
 
 LENGTHS = (100, 250, 450)
 """Draws of the first windows; later ones double."""
-POINTS = 20
-"""Draws of a window that are kept."""
+POINTS = 200
+"""Draws of a window that are kept; fewer where d is large, so that they make some MB."""
+
+
+def typical_points(size: int) -> int:
+    """How many points of length `size` are looked at."""
+    return max(20, min(POINTS, 2**18 // size))
 
 
 def window_length(index: int) -> int:
@@ -46,7 +51,7 @@ class Window:
     @property
     def spacing(self) -> int:
         """Draws from one of the points to the next."""
-        return max(1, (window_length(self.index) - self.skipped) // POINTS)
+        return -(-(window_length(self.index) - self.skipped) // typical_points(len(self.total)))
 
     @property
     def is_over(self) -> bool:
@@ -67,23 +72,30 @@ class Window:
             products=self.products + products,
             lagged=self.lagged + z * self.last,
             last=z,
-            points=points[:POINTS],
+            points=points[: typical_points(len(z))],
         )
 
     def mean(self) -> np.ndarray:
         return self.total / (self.draws - self.skipped)
 
-    def shrunk_covariance(self) -> np.ndarray:
-        """The covariance (or the variances), shrunk towards the identity.
+    def shrunk_covariance(self, before: np.ndarray) -> np.ndarray:
+        """The covariance (or the variances), shrunk towards the variances `before`, (d,).
 
-        It weighs as much as the effective number of draws allows (the median over coordinates, from
-        their first autocorrelation).
+        Variances and correlations weigh as much as the effective number of draws allows (the median
+        over coordinates, from their first autocorrelation): variances need few, correlations as
+        many as there are coordinates.
         """
         n, d, mean = self.draws - self.skipped, len(self.total), self.mean()
         dense = self.products.ndim == 2
         S = self.products / n - (np.outer(mean, mean) if dense else mean**2)
         variance = np.diag(S) if dense else S
-        rho = np.clip((self.lagged / n - mean**2) / np.maximum(variance, 1e-300), -0.9, 0.999)
+        moves = variance > 1e-12 * mean**2
+        rho = (self.lagged / n - mean**2) / np.where(moves, variance, 1.0)
+        rho = np.where(moves, np.clip(rho, -0.9, 0.999), 0.999)
         effective = np.median(n * (1 - rho) / (1 + rho))
-        weight = effective / (effective + 5 + (d if dense else 0))
-        return weight * S + (1 - weight) * (np.eye(d) if dense else 1.0)
+        weight = effective / (effective + 5)
+        variance = weight * variance + (1 - weight) * before
+        if not dense:
+            return variance
+        weight = effective / (effective + 5 + d)
+        return weight * S + (1 - weight) * np.diag(variance)

@@ -293,11 +293,11 @@ def test_measured_noise(kind, ndim, groups):
 
 
 def test_few_batches_are_enough_for_a_fifth():
-    """As they are by default: 400 of 16 rows."""
+    """As they are by default: 600 of 16 rows."""
     coordinates = Coordinates.identity(D, 2)
     points = np.tile(BETA[:1], (20, 1))
     noise = plain_noise(fast_logistic(), coordinates, points, 14)
-    S, error = exact_noise(row_gradients(BETA[0]), np.eye(D), 400, 380)
+    S, error = exact_noise(row_gradients(BETA[0]), np.eye(D), 600, 580)
     assert (np.abs(noise.covariances[0] - S) < 4 * error).all()
     assert (np.diag(error) < 0.08 * np.diag(S)).all()
 
@@ -317,7 +317,7 @@ def test_more_batches_for_more_coordinates():
             return np.ones(100)
 
     points = np.zeros((20, 100))
-    for ndim, count in ((2, 800), (1, 400)):
+    for ndim, count in ((2, 800), (1, 600)):
         calls.clear()
         plain_noise(Counted(), Coordinates.identity(100, ndim), points, 1)
         assert calls == [16] * count
@@ -382,7 +382,7 @@ def test_correlated_noise_is_seen(d):
         return plain_noise(Rows(gradients), Coordinates.identity(d, ndim), points, 20).correlated
 
     assert correlated(g) < 0.15
-    chance = (1 + np.sqrt(d / 400)) ** 2
+    chance = (1 + np.sqrt(d / 600)) ** 2
     same = np.repeat(g[:, :1], d, axis=1) * rng().uniform(1, 5, size=d)
     assert correlated(same) == pytest.approx(1 - chance / d)
     assert correlated(same, 2) == 0.0
@@ -391,4 +391,4 @@ def test_correlated_noise_is_seen(d):
 
 def test_share_and_size_scale_the_noise():
     S = [np.array([[2.0, 1.0], [1.0, 3.0]]), np.eye(2)]
-    np.testing.assert_allclose(RowNoise(S, 0.0).of([4, 10], [0.5, 1.0]), S[0] / 8 + S[1] / 10)
+    np.testing.assert_allclose(RowNoise(S, 0.0, 0.0).of([4, 10], [0.5, 1.0]), S[0] / 8 + S[1] / 10)

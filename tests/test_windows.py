@@ -6,10 +6,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pymc_sgmcmc.windows import POINTS, Window, window_length
+from pymc_sgmcmc.windows import POINTS, Window, typical_points, window_length
 
 LENGTHS = [100, 250, 450, 900, 1800]
 D = 3
+BEFORE = np.array([1.0, 4.0, 9.0])
 
 
 def draws(n, seed=1, d=D):
@@ -59,11 +60,15 @@ def test_moments(index, ndim):
 def test_points_are_spread_evenly_over_the_kept_draws(index):
     length = LENGTHS[index]
     z = draws(length)
-    every = length * 4 // 5 // POINTS
-    np.testing.assert_array_equal(filled(index, z, 1).points, z[length // 5 :][every - 1 :: every])
-    assert len(filled(index, z, 1).points) == POINTS
-    more = filled(index, draws(2 * length), 1)
-    assert len(more.points) == POINTS
+    every = int(np.ceil(length * 4 / 5 / POINTS))
+    points = filled(index, z, 1).points
+    np.testing.assert_array_equal(points, z[length // 5 :][every - 1 :: every])
+    assert POINTS / 2 < len(points) <= POINTS or len(points) == length * 4 // 5
+    assert len(filled(index, draws(3 * length), 1).points) <= POINTS
+
+
+def test_fewer_points_of_many_coordinates():
+    assert [typical_points(d) for d in (1, 1000, 5000, 10**5)] == [POINTS, POINTS, 52, 20]
 
 
 def test_the_first_fifth_does_not_matter():
@@ -82,16 +87,17 @@ def by_hand(z, first, dense):
     S = centred.T @ centred / n
     rho = (np.mean(kept * before, axis=0) - kept.mean(axis=0) ** 2) / np.diag(S)
     effective = np.median(n * (1 - rho) / (1 + rho))
-    prior = 5 + d if dense else 5
-    shrunk = (effective * S + prior * np.eye(d)) / (effective + prior)
-    return shrunk if dense else np.diag(shrunk)
+    variances = (effective * np.diag(S) + 5 * BEFORE) / (effective + 5)
+    if not dense:
+        return variances
+    return (effective * S + (5 + d) * np.diag(variances)) / (effective + 5 + d)
 
 
 @pytest.mark.parametrize("ndim", [1, 2])
 @pytest.mark.parametrize("index", [0, 3])
 def test_shrunk_covariance(index, ndim):
     z = draws(LENGTHS[index])
-    got = filled(index, z, ndim).shrunk_covariance()
+    got = filled(index, z, ndim).shrunk_covariance(BEFORE)
     np.testing.assert_allclose(got, by_hand(z, LENGTHS[index] // 5, ndim == 2), rtol=1e-11)
 
 
@@ -102,7 +108,7 @@ BOUNDED = [(np.arange(100) - 59.5, 0.999), (np.where(np.arange(100) % 2, 1.0, -1
 def test_autocorrelations_are_bounded(z, rho):
     effective = 80 * (1 - rho) / (1 + rho)
     expected = (effective * np.var(z[20:]) * np.array([1.0, 4.0]) + 5) / (effective + 5)
-    got = filled(0, z[:, None] * [1.0, 2.0], 1).shrunk_covariance()
+    got = filled(0, z[:, None] * [1.0, 2.0], 1).shrunk_covariance(np.ones(2))
     np.testing.assert_allclose(got, expected, rtol=1e-10)
 
 
@@ -111,7 +117,7 @@ def test_there_is_always_a_metric(kept):
     stuck = filled(0, np.repeat(draws(1), 20 + kept, axis=0), 2)
     moving = filled(0, 100 * draws(20 + kept), 2)
     for window in (stuck, moving):
-        assert np.linalg.eigvalsh(window.shrunk_covariance()).min() > 1e-3
+        assert np.linalg.eigvalsh(window.shrunk_covariance(np.ones(D))).min() > 1e-3
 
 
 @pytest.mark.parametrize("ndim", [1, 2])
