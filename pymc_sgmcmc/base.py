@@ -47,12 +47,13 @@ class SGMCMC(Lifecycle):
         Rows in a minibatch, at most the number of rows. A mapping gives it by the name of the row
         dimension or of an observed variable (None: exact). None: the exact gradient of all rows,
         or the batch size of the `pm.Minibatch` of a model that has one. "auto": exact for up to
-        256 rows or where rows do not separate; else 64 to 2048, from the noise of the gradient.
-        Default None if `step_size` is given.
+        256 rows or where rows do not separate; else 64 to 2048, from the noise of the gradient,
+        or all rows where that costs no more. Default None if `step_size` is given.
     batches : {"random", "blocks", "epochs", "auto"}
-        "random": with replacement, independently at each inner step. "blocks": contiguous blocks
-        of data that were shuffled once, independently at each inner step: faster, for a copy of
-        the data. "epochs": shuffled passes over the rows. Default "random" if `step_size` is given.
+        "random": with replacement, independently at each inner step; all rows, each once, where
+        the batch is as large. "blocks": contiguous blocks of data that were shuffled once,
+        independently at each inner step: faster, for a copy of the data. "epochs": shuffled passes
+        over the rows. Default "random" if `step_size` is given.
     gradient : {"plain", "control_variate", "svrg", "auto"}
         "plain": prior + (N / n) times the minibatch. "control_variate": less the same at a centre,
         found while tuning, plus the gradient on all rows there. "svrg": with a centre that follows

@@ -255,7 +255,7 @@ def sampled(gradient, in_order=True):
     model, _ = build(x[order], y[order])
     with model:
         step = SGHMC(batches="blocks", batch_size=BATCH, gradient=gradient)
-        return sample(step, draws=3000, tune=400, chains=2, random_seed=18)
+        return sample(step, draws=4000, tune=400, chains=4, random_seed=18)
 
 
 def z_scores(idata):

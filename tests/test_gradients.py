@@ -389,6 +389,23 @@ def test_correlated_noise_is_seen(d):
     assert correlated(np.zeros((9, d))) == 0.0
 
 
+def test_noise_that_differs_between_points_is_uncertain():
+    """Of variances 1 and 9 at 100 points each, from 3 batches at each: 1 / 14 sqrt(57) / 5."""
+    g = rng(21).normal(size=(5000, 2))
+
+    class Growing(Rows):
+        def row_gradient(self, q, k, rows):
+            return q * super().row_gradient(q, k, rows)
+
+    points = np.repeat([[1.0, 0.0], [3.0, 0.0]], 100, axis=0)
+    for ndim in (1, 2):
+        noise = plain_noise(Growing(g), Coordinates.identity(2, ndim), points, 22)
+        assert noise.error == pytest.approx(np.sqrt(57 / 200) / 5, rel=0.25)
+        equal = plain_noise(Rows(g), Coordinates.identity(2, ndim), points, 23)
+        assert equal.error == pytest.approx(np.sqrt(1 / 200), rel=0.25)
+    assert plain_noise(Rows(0 * g), Coordinates.identity(2), points, 24).error == 0.0
+
+
 def test_share_and_size_scale_the_noise():
     S = [np.array([[2.0, 1.0], [1.0, 3.0]]), np.eye(2)]
     np.testing.assert_allclose(RowNoise(S, 0.0, 0.0).of([4, 10], [0.5, 1.0]), S[0] / 8 + S[1] / 10)

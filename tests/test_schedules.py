@@ -10,7 +10,7 @@ from pymc_sgmcmc import (
     Polynomial,
     PowerAnnealing,
 )
-from pymc_sgmcmc.batches import SOURCES
+from pymc_sgmcmc.batches import SOURCES, Random
 from pymc_sgmcmc.schedules import as_schedule
 
 
@@ -64,6 +64,13 @@ def test_epochs_do_not_depend_on_how_the_steps_are_cut():
     first, state = source.draw(source.start, rng, 11, 2, 4)
     rest, _ = source.draw(state, rng, 11, 4, 4)
     np.testing.assert_array_equal(whole, np.concatenate([first, rest]))
+
+
+def test_a_random_batch_of_all_rows_holds_each_once():
+    source = Random([], [])
+    rows, _ = source.draw((), np.random.default_rng(0), 7, 3, 7)
+    np.testing.assert_array_equal(rows, [range(7)] * 3)
+    assert source.share(7, 7) == 0.0 and source.share(7, 6) == 1.0
 
 
 def test_random_rows_are_uniform_and_independent():

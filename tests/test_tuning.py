@@ -230,6 +230,21 @@ def test_few_rows_have_exact_gradients_and_many_have_blocks():
         assert step.target.batch_sizes == size and type(step._source).__name__ == batches
 
 
+def test_noise_from_few_rows_is_seen():
+    """One row in a hundred tells of a coefficient: a minibatch of a few hundred does not."""
+    rng = np.random.default_rng(14)
+    for n_rows, everything in ((1000, True), (20_000, False)):
+        x = np.column_stack([np.ones(n_rows), np.arange(n_rows) % 100 == 0])
+        y = rng.random(n_rows) < 1 / (1 + np.exp(-x @ [-4.0, 1.0]))
+        with pm.Model() as model:
+            beta = pm.Normal("beta", 0.0, 3.0, shape=2)
+            pm.Bernoulli("y", logit_p=pm.Data("x", x) @ beta, observed=y.astype(int))
+            step = SGHMC(batches="random")
+        _, (stats,) = step.step(model.initial_point())
+        assert (stats["batch_size"] == n_rows) == everything and stats["batch_size"] >= 256
+        assert (stats["noise_fraction"] == 0.0) == everything
+
+
 def test_rows_that_do_not_separate_have_exact_gradients(caplog):
     rng = np.random.default_rng(3)
     with pm.Model():
