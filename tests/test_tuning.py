@@ -302,6 +302,33 @@ def test_noise_that_is_measured_is_subtracted():
     assert abs(ratios["auto"].mean() - 1) < 0.05
 
 
+@pytest.mark.parametrize("thermostat", ["scalar", "coordinate"])
+def test_a_thermostat_starts_where_it_settles(thermostat):
+    """At A + h V / 2, and at rest in the first window."""
+    with regression() as model:
+        step = SGNHT(batch_size=5, noise_estimate=0.0, diffusion=2.0, thermostat=thermostat)
+    point = model.initial_point()
+    for draw in range(window_length(0) + 1):
+        point, _ = step.step(point)
+        settled = 2.0 + step.tuned.step_size * step.tuned.noise / 2
+        xi = step.initial_state(np.random.default_rng(0))["xi"]
+        np.testing.assert_allclose(xi, settled.mean() if thermostat == "scalar" else settled)
+        assert np.isinf(step.coefficients()["mass"]) == (draw < window_length(0) - 1)
+    assert np.isfinite(step._coefficients["mass"]) and settled.mean() > 2.01
+
+
+def test_the_centre_of_svrg_follows_the_chain():
+    with regression() as model:
+        step = SGHMC(batch_size=5, gradient="svrg", steps_per_draw=2)
+    point, moved = model.initial_point(), []
+    for draw in range(12):
+        point, _ = step.step(point)
+        moved.append(np.array_equal(step.tuned.anchor, point["beta"]))
+        gradient = step.target.batched_gradient(step.tuned.anchor)
+        np.testing.assert_allclose(step.tuned.anchor_gradient, gradient)
+    assert moved == [draw % 4 == 3 for draw in range(12)]  # 8 batches, 2 a draw
+
+
 def test_a_noise_estimate_that_cannot_be_measured_is_refused():
     with regression():
         for settings, match in (
