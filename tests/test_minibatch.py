@@ -115,6 +115,8 @@ def test_the_target_is_that_of_the_full_data(name):
     assert agrees(MODELS[name](False), target)
 
 
+# PyMC 6 compiles its own graphs with Numba, which has advice on them at a cold cache.
+@pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_the_full_model_is_the_one_on_the_full_data(name):
     full, hand = full_data(MODELS[name](True)), MODELS[name](False)
