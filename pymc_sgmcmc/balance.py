@@ -23,7 +23,7 @@ def injected(
     measured : array, shape (d,)
         That as measured, for "auto": where it exceeds `total`, nothing is injected.
     batched : bool
-        Whether batches are drawn independently.
+        Whether batches are drawn independently, and are not all rows.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def injected(
     if estimate.any() and not batched:
         raise ValueError(
             f"noise_estimate={given!r} is for batches drawn independently: exact "
-            "gradients (batch_size=None) have no noise, and that of batches='epochs' is not "
+            "gradients (batch_size=None, or all rows) have no noise, and batches='epochs' are not "
             "independent. Leave it out, or use batches='random' with a batch_size."
         )
     return total - estimate

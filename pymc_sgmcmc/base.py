@@ -254,5 +254,7 @@ class SGMCMC(Lifecycle):
     def injected(self, total: np.ndarray, name: str) -> np.ndarray:
         """What is left of the noise `total`, a rate called `name`, less the noise estimate."""
         h = self._step_sizes(np.array([self.inner_steps]))[0]
-        batched = bool(self.target.groups) and self._source.independent
+        batches = zip(self._lengths, self.tuned.batch_sizes, strict=True)
+        noisy = any(self._source.share(int(n), size) > 0 for n, size in batches)
+        batched = noisy and self._source.independent
         return injected(total, name, self.noise_estimate, h * self.tuned.noise / 2, batched)

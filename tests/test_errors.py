@@ -411,6 +411,11 @@ def test_santa(wrong, error, match):
     check_refused(error, match, sampler=Santa, **wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"batch_size": None}, {"batch_size": 3, "batches": "epochs"}])
+@pytest.mark.parametrize("wrong", [
+    {"batch_size": None},
+    {"batch_size": N},
+    {"batch_size": N, "batches": "blocks"},
+    {"batch_size": 3, "batches": "epochs"},
+], ids=str)  # fmt: skip
 def test_noise_estimates_are_for_independent_batches(wrong):
     check_refused(ValueError, "noise_estimate=0.5", sampler=SGHMC, noise_estimate=0.5, **wrong)
