@@ -1,40 +1,42 @@
-"""What every sampler shares: its arguments, and what it must say of itself."""
+"""What every sampler shares: its arguments, and how they become a step method."""
 
-from abc import abstractmethod
+import logging
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from pymc import modelcontext
 from pymc.blocking import PointType
-from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.balance import injected
 from pymc_sgmcmc.chain import STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.checks import fraction, natural, positive
+from pymc_sgmcmc.curvature import largest_curvature
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
-from pymc_sgmcmc.integrators import kinetic_temperature
 from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.lifecycle import Lifecycle
+from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.observed import PROBES
 from pymc_sgmcmc.progress import progress_columns, progress_updates
-from pymc_sgmcmc.running_sums import SUMS_DTYPE
+from pymc_sgmcmc.sampler import Sampler
 from pymc_sgmcmc.settings import DEFAULT, Settings
 from pymc_sgmcmc.starts import Starts
+from pymc_sgmcmc.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.tuning import Tuner
 
 __all__ = ["SGMCMC"]
 
+_log = logging.getLogger("pymc.sgmcmc")
 
-class SGMCMC(Lifecycle):
+
+class SGMCMC(Sampler, Lifecycle):
     """Stochastic-gradient Markov chain Monte Carlo: what all samplers have in common.
 
-    A sampler adds its hyper-parameters, `initial_state`, `coefficients` and `update`; where numbers
-    of its update change from one inner step to the next, `sequences`.
+    A sampler adds its hyper-parameters and what `pymc_sgmcmc.sampler.Sampler` asks for.
 
     Parameters
     ----------
@@ -101,17 +103,6 @@ class SGMCMC(Lifecycle):
     of observed variables, shape (steps, n), then normals, shape (steps, k, d).
     """
 
-    name: ClassVar[str]
-    integrator: str | None = None
-    absorbs_noise: ClassVar[bool] = False
-    """Whether gradient noise of unknown size is taken up by a thermostat."""
-    default_tune_steps = 1000
-    extra_stats: ClassVar[tuple[str, ...]] = ()
-    """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` that it
-    has, and of `sequences`, whose last value in a draw is the stat."""
-    learned: ClassVar[tuple[str, ...]] = ()
-    """Names of the carried variables that are learned: a divergence leaves them as they were."""
-
     _state_class = ChainState
     stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
 
@@ -171,12 +162,17 @@ class SGMCMC(Lifecycle):
         # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
         sums = {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | sums
+        sizes = [np.size(point[var.name]) for var in model.value_vars]
+        numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        of = dict(zip(model.value_vars, numbers, strict=True))
+        self._places = np.concatenate([of[var] for var in vars])
         self._starts = Starts(model, vars, model.initial_point())
 
         self._untuned = settings.coordinates(self.target.size)
         self._plan = settings.plan(self.target, self.bias_tolerance, self.absorbs_noise)
         self._tuner = None
         if settings.tunes():
+            self._check_tunable()
             self._tuner = Tuner(
                 self.target, self._source, self._plan, self.step_bias, self.steps_per_draw
             )
@@ -192,54 +188,53 @@ class SGMCMC(Lifecycle):
             self.initial_state(np.random.default_rng(0)),
             self._coefficients,
             self.kinetic,
+            self.virial,
             backend,
             sequences=self.sequences(np.zeros(1, dtype=int)),
             numbers=self._estimator.numbers(self.tuned),
         )
-        self._probe(self._starts.default, np.random.default_rng(0))  # Numba compiles when called.
+        start = self._starts.default
+        if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.
+            self._warn_if_unstable(start)
+        if self.temperature != 1:
+            _log.warning(
+                f"temperature={self.temperature:g}: the draws are from exp(-U / "
+                f"{self.temperature:g}), which is not the posterior: that has temperature=1."
+            )
 
-    @abstractmethod
-    def initial_state(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Fresh values of the variables that the update carries beside q, by name."""
+    def _check_tunable(self) -> None:
+        """Raise where the sampler does not say what tuning needs to know."""
+        if np.isnan(self.capacity()) or (self.step_size is None and np.isnan(self.step_bias(1, 1))):
+            raise NotImplementedError(
+                f"{self.name} cannot be tuned: it does not say its bias and what noise it injects. "
+                "Give it a step_size, and leave out what else is automatic."
+            )
 
-    @abstractmethod
-    def coefficients(self) -> dict[str, np.ndarray]:
-        """Numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
+    def _warn_if_unstable(self, q: np.ndarray) -> None:
+        """Warn of a step size that no chain would survive where the curvature is that of `q`."""
+        if self._schedule is None:
+            return
+        steps = self._probes(PROBES // 4)
+        rows, _ = self._rows(np.random.default_rng(0), steps)
+        gradient = MOMENTS.index("g")
 
-    def step_bias(self, h: float, curvature: float) -> float:
-        """The relative error of a posterior variance that a step size h > 0 alone may cause.
+        def mean_gradient(z):
+            sums = self._still(self._to_position(z), rows, steps, self.tuned).sums
+            return sums[gradient] / steps
 
-        `curvature`: the largest one of U. Grows with h: a step size is chosen by it.
-        """
-        raise NotImplementedError(f"{self.name} needs a step_size: it does not say its bias.")
-
-    def capacity(self) -> float:
-        """The noise that is injected, as a rate: gradients of variance V add h V / 2 to it."""
-        raise NotImplementedError(f"{self.name} does not say what noise it injects.")
-
-    def sequences(self, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """Numbers of the update that change with the inner step, by name, at each of `steps`.
-
-        `steps`: absolute counts (0, 1, ...) of the coming inner steps of the chain; `self.tune`
-        says whether it is tuning. All else must be a pure function of the hyper-parameters.
-        """
-        return {}
-
-    def notice(self) -> SamplerWarning | None:
-        """What the user should be told at the coming draw, which follows `self.inner_steps`."""
-        return None
-
-    @abstractmethod
-    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
-        """One inner step: the new (q, *state), with one call of ``grad(q)``.
-
-        ``grad(q)``: the minibatch gradient of U, (d,); ``h``: the step size; ``noise()``: fresh
-        standard normals, (d,). `numbers`: those of `sequences` at this step, and the coefficients.
-        """
-
-    def kinetic(self, p_before, p_after, g, h):
-        """Kinetic temperature over the inner steps, for samplers with a momentum."""
-        return kinetic_temperature(self.integrator, p_before, p_after, g, h)
+        point = self._to_coordinates(q)
+        curvature = largest_curvature(mean_gradient, point[None], np.random.default_rng(0))
+        h = float(self._step_sizes(np.zeros(1))[0])
+        longest = self.longest_step(curvature) if curvature > 0 else np.inf
+        if h > longest:
+            warnings.warn(
+                f"step_size={h:.3g} is not stable at the model's initial point: there the "
+                f"curvature of U, minus the log posterior, goes up to {curvature:.3g}, and the "
+                f"longest stable step is {longest:.2g}. Expect divergences, or choose about "
+                f"{longest / 4:.1g}.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     @staticmethod
     def competence(var, has_grad):
@@ -250,11 +245,3 @@ class SGMCMC(Lifecycle):
 
     def _make_progressbar_update_functions(self):
         return progress_updates(self.stats_dtypes_shapes)
-
-    def injected(self, total: np.ndarray, name: str) -> np.ndarray:
-        """What is left of the noise `total`, a rate called `name`, less the noise estimate."""
-        h = self._step_sizes(np.array([self.inner_steps]))[0]
-        batches = zip(self._lengths, self.tuned.batch_sizes, strict=True)
-        noisy = any(self._source.share(int(n), size) > 0 for n, size in batches)
-        batched = noisy and self._source.independent
-        return injected(total, name, self.noise_estimate, h * self.tuned.noise / 2, batched)

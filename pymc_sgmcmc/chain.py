@@ -5,8 +5,10 @@ from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
-from pymc_sgmcmc.running_sums import SUMS_DTYPE, RunningSums
+from pymc_sgmcmc.running_sums import RunningSums
+from pymc_sgmcmc.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.tuned import Tuned
+from pymc_sgmcmc.watched import Watched
 
 __all__ = ["STATS", "TUNED_STATS", "ChainState"]
 
@@ -49,4 +51,6 @@ class ChainState(StepMethodState):
     carried: tuple
     batch_states: tuple
     running_sums: RunningSums
+    watching: bool
+    watched: Watched
     tuned: Tuned

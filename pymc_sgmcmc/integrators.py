@@ -4,6 +4,7 @@ Letters: A drift, B kick by the gradient, O Ornstein-Uhlenbeck, D thermostat. A 
 are one addition each and are written out in the samplers.
 """
 
+import numpy as np
 import pytensor.tensor as pt
 
 INTEGRATORS = ("BAOAB", "euler", "symmetric")
@@ -39,6 +40,28 @@ def step_bias(h, curvature):
     did not exceed about 10, and a step of 1 / sqrt(curvature) where they did.
     """
     return h**2 * max(curvature, 11.0) / 33
+
+
+def longest_step(integrator, curvature, friction):
+    """The longest step that is stable on a Gaussian of that curvature, with a constant friction."""
+    if integrator == "euler":
+        return (np.sqrt(friction**2 + 4 * curvature) - friction) / curvature
+    return 2 / np.sqrt(curvature)
+
+
+def virial(integrator, p, g, h, friction):
+    """The mean of q g that the balance of a constant friction asks for, by p and g alone.
+
+    From E[q q] and E[q p], which are the same before and after a step: exact whatever U and the
+    noise of g are, with an integrator that takes g at the q it returns; for "symmetric" on a
+    Gaussian. `p`, `g`: (steps, d), before and in the step; `h`: (steps, 1).
+    """
+    if integrator == "euler":
+        return p**2 * (1 - h * friction / 2)
+    if integrator == "symmetric":
+        return p**2 * pt.cosh(h * friction / 2) - h / 2 * p * g
+    c, kicked = pt.exp(-h * friction), (p - h * g) ** 2
+    return (1 - c) / (4 * (1 + c)) * ((1 + 2 * c) * kicked + p**2) + (c * kicked + p**2) / 2
 
 
 def kinetic_temperature(integrator, p_before, p_after, g, h):

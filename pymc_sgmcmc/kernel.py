@@ -1,6 +1,7 @@
 """One stored draw as one call of one compiled function: a scan over the inner steps.
 
-    q', state', sums, ... = kernel(q, *state, H, *sequences, W, *rows, Z, *coefficients, *numbers)
+    q', state', sums, ... = kernel(q, *state, H, *sequences, W, *rows, Z, origin, *coefficients,
+                                   *numbers)
 
 Nothing random, scheduled or adaptive lives in the graph: step sizes H and whatever else a sampler
 plans for each step (steps,), row indices (steps, n) for each group of observed variables with
@@ -19,7 +20,7 @@ import pytensor.tensor as pt
 from pymc_sgmcmc.backends import Backend, CompiledGraph
 from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.estimator import Estimator
-from pymc_sgmcmc.running_sums import moment_sums
+from pymc_sgmcmc.moments import moment_sums, wide
 
 __all__ = ["Kernel", "KernelOutput"]
 
@@ -40,6 +41,8 @@ class KernelOutput:
     """The same at the returned q."""
     kinetic_temperature: float
     """Mean of p.p / d over the inner steps; NaN without momentum."""
+    largest_energy: float
+    """The largest p.p before an inner step; NaN without momentum."""
 
     @classmethod
     def joined(cls, parts: "Sequence[tuple[int, KernelOutput]]") -> "KernelOutput":
@@ -51,6 +54,7 @@ class KernelOutput:
             kinetic_temperature=np.average(
                 [output.kinetic_temperature for output in outputs], weights=steps
             ),
+            largest_energy=max(output.largest_energy for output in outputs),
         )
 
     def is_finite(self) -> bool:
@@ -66,10 +70,11 @@ class _Trace:
     def __init__(self, estimate: Callable, rows, weights, normals):
         self._estimate, self._rows, self._weights, self._normals = estimate, rows, weights, normals
         self.n_noise = 0
-        self.estimates = []
+        self.points, self.estimates = [], []
 
     def grad(self, q):
         """The gradient at `q` on this step's rows."""
+        self.points.append(q)
         self.estimates.append(self._estimate(q, self._rows, self._weights))
         return self.estimates[-1][1]
 
@@ -94,6 +99,9 @@ class Kernel:
         Values with the shapes of the update's parameters, which are inputs of every call.
     kinetic : callable
         ``kinetic(p_before, p_after, g, h)``: the kinetic temperature over the inner steps.
+    virial : callable
+        ``virial(q, *state, g=, h=, **sequences, **coefficients)``: the mean of q g by the balance
+        of the sampler, (steps, d), or None.
     backend : Backend
     sequences : iterable of str
         Names of the numbers that each call gives for each inner step.
@@ -113,6 +121,7 @@ class Kernel:
         state: Mapping[str, np.ndarray],
         coefficients: Mapping[str, np.ndarray],
         kinetic: Callable,
+        virial: Callable,
         backend: Backend,
         sequences: Iterable[str],
         numbers: Mapping[str, np.ndarray],
@@ -126,6 +135,7 @@ class Kernel:
         weighting = pt.vector("W", dtype=self.dtype)
         rows = [pt.lmatrix(f"rows_{group.name}") for group in estimator.groups]
         normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, estimator.size))
+        origin = pt.tensor("origin", dtype=self.dtype, shape=(estimator.size,))
         estimate = estimator.bind(frame)
         weights = [weighting[k] for k in range(len(rows))]  # scalars, for the loop to carry along
 
@@ -138,6 +148,7 @@ class Kernel:
                 raise ValueError(
                     f"update asked for {len(trace.estimates)} gradients: an inner step has one."
                 )
+            self._at_start = trace.points[0] is values[0]
             return [value.astype(self.dtype) for value in new], trace
 
         def inner_step(h, *args):
@@ -167,24 +178,34 @@ class Kernel:
             *(path[-1] for path in before.values()),
         )
         end, _ = estimate(after["q"][-1], last_rows, weights)
-        temperature = pt.as_tensor(np.nan)
+        # Of q that the chain returns: elsewhere they would be blind to the error of the step.
+        relative = before | {"q": before["q"] - origin}
+        pairs = relative["q"], g
+        if not self._at_start:
+            _, first = estimate(start["q"], [row[0] for row in rows], weights)
+            pairs = relative["q"][:1], first[None]
+        own = {name: wide(values) for name, values in planned.items()} | data
+        balance = virial(*map(wide, relative.values()), g=wide(g), h=wide(step_sizes), **own)
+        temperature = energy = pt.as_tensor(np.nan)
         if "p" in start:
             temperature = kinetic(before["p"], after["p"], g, step_sizes)
+            energy = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
         outputs = [
             *(path[-1] for path in paths),
-            moment_sums(before["q"], g, before.get("p"), before.get("xi")),
+            moment_sums(before, g, pairs, balance),
             pt.sum(g[-1] ** 2),  # not its root: for d = 1 PyTensor rewrites that to a NaN
             -last.estimates[0][0],
             -end,
             temperature,
+            energy,
         ]
         given = [step_sizes, *planned.values(), *([weighting] if rows else []), *rows, normals]
-        given += [*data.values(), *frame.values()]
+        given += [origin, *data.values(), *frame.values()]
         self._function = CompiledGraph([*start.values(), *given], outputs, backend)
         self._n_state, self._minibatched, self._planned = len(state), bool(rows), list(planned)
 
     def __call__(
-        self, q, state, step_sizes, weights, rows, normals, coefficients, sequences, numbers
+        self, q, state, step_sizes, weights, rows, normals, origin, coefficients, sequences, numbers
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe."""
         q, *rest = self._function(
@@ -195,6 +216,7 @@ class Kernel:
             *([self._array(weights)] if self._minibatched else []),
             *rows,
             self._array(normals),
+            self._array(origin),
             *map(self._array, coefficients.values()),
             *map(self._array, numbers.values()),
         )

@@ -9,19 +9,19 @@ from pymc.blocking import RaveledVars
 from pymc.exceptions import SamplingError
 from pymc.stats.convergence import SamplerWarning
 
-from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
 from pymc_sgmcmc.kernel import KernelOutput
-from pymc_sgmcmc.running_sums import MOMENTS, RunningSums
+from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.observed import BLOCK, Observed
+from pymc_sgmcmc.running_sums import RunningSums
+from pymc_sgmcmc.stored_sums import window
 from pymc_sgmcmc.tuned import Tuned
+from pymc_sgmcmc.watched import Watched
 
 __all__ = ["Lifecycle"]
 
-BLOCK = 2**18
-"""Normals, or row indices, that are drawn at once: 2 MB of them."""
 
-
-class Lifecycle(ChainStep):
+class Lifecycle(Observed):
     """A step method whose draws come from `self._kernel`, tuned by `self._tuner` if there is one.
 
     The state of a chain, `ChainState`, is all that changes from draw to draw.
@@ -35,14 +35,14 @@ class Lifecycle(ChainStep):
         self.inner_steps = self.draw = self.divergences = self.failures = 0
         self.carried = ()
         self.batch_states = (self._source.start,) * len(self.target.groups)
-        self.running_sums = RunningSums.zeros(self.target.size)
+        self.running_sums = RunningSums.start(np.zeros(self.target.size))
+        self.watching, self.watched = False, Watched.nothing(self.target.size)
         self.tuned = Tuned.untuned(self.target.batch_sizes, self._untuned)
         self._refresh()
 
     def stop_tuning(self) -> None:
         super().stop_tuning()
         self.divergences = 0
-        self.running_sums = RunningSums.zeros(self.target.size)
         self.tuned = replace(self.tuned, warming=False)
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
@@ -54,16 +54,18 @@ class Lifecycle(ChainStep):
         steps = self.steps_per_draw
         last = np.array([self.inner_steps + steps - 1])
         h, sequences = self._step_sizes(last)[0], self.sequences(last)
+        self._open(q)
         output = self._advance(q)
         warning = warning or self.notice()
         finite = output.is_finite()
         if finite:
             q = self._to_position(output.q)
             self.carried, self.failures = output.state, 0
-            self.running_sums = self.running_sums.add(output.sums, steps)
+            self._observe(q, output, steps)
         else:
             diverged = self._diverge(q, h)
             warning = warning or diverged
+        warning = warning or self._finding()
         stats = {
             "step_size": h,
             "grad_norm": output.grad_norm,
@@ -72,7 +74,7 @@ class Lifecycle(ChainStep):
             "diverging": not finite,
             "divergences": self.divergences,
             "warning": warning,
-            "running_sums": self.running_sums.window(),
+            "running_sums": window(self.running_sums, self.watched, self._places),
             "kinetic_temperature": output.kinetic_temperature,
             "thermostat": output.sums[MOMENTS.index("xi")].mean() / steps,
         }
@@ -115,6 +117,7 @@ class Lifecycle(ChainStep):
                 self._lengths / np.array(self.tuned.batch_sizes, dtype=float),
                 self._draw_rows(len(counts)),
                 self.rng.standard_normal(normals, dtype=self._kernel.dtype),
+                self.running_sums.origin,
                 self._coefficients,
                 self.sequences(counts),
                 self._estimator.numbers(self.tuned),
@@ -133,13 +136,8 @@ class Lifecycle(ChainStep):
             yield np.arange(start, min(start + length, end))
 
     def _draw_rows(self, steps: int) -> list[np.ndarray]:
-        sizes = self.tuned.batch_sizes
-        drawn = [
-            self._source.draw(state, self.rng, int(n), steps, size)
-            for state, n, size in zip(self.batch_states, self._lengths, sizes, strict=True)
-        ]
-        self.batch_states = tuple(state for _, state in drawn)
-        return [rows for rows, _ in drawn]
+        rows, self.batch_states = self._rows(self.rng, steps)
+        return rows
 
     def _learn(self, q: np.ndarray, finite: bool) -> np.ndarray:
         """Take in a draw; return where the chain goes on."""
@@ -151,12 +149,13 @@ class Lifecycle(ChainStep):
         cut = self.tuned.shrink != before.shrink
         if cut or self.tuned.coordinates is not before.coordinates:
             self.carried = self._fresh()
+            self.running_sums = RunningSums.start(self.running_sums.origin)
         return self._tuner.position(self.tuned, np.zeros(len(q))) if cut else q
 
     def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
         """Roll back to the last finite q with fresh momentum, or give up."""
         self.carried = self._fresh()
-        self.running_sums = RunningSums.zeros(self.target.size)
+        self.running_sums = RunningSums.start(self._to_coordinates(q))
         self.divergences += 1
         self.failures += 1
         where, tuned = f"{self.name}, draw {self.draw}", self._schedule is None
@@ -174,17 +173,8 @@ class Lifecycle(ChainStep):
     def _probe(self, q: np.ndarray, rng: np.random.Generator) -> bool:
         """Whether U and its gradient are finite at `q`, on random rows: a step of size zero."""
         sizes = self.target.batch_sizes
-        output = self._kernel(
-            self._to_coordinates(q),
-            tuple(self.initial_state(np.random.default_rng(0)).values()),
-            np.zeros(1),
-            self._lengths / np.array(sizes, dtype=float),
-            [self._source.any(rng, n, m) for n, m in zip(self._lengths, sizes, strict=True)],
-            np.zeros((1, self._kernel.n_noise, self.target.size)),
-            self._coefficients,
-            self.sequences(np.zeros(1, dtype=int)),
-            self._estimator.numbers(self.tuned),
-        )
+        rows = [self._source.any(rng, n, m) for n, m in zip(self._lengths, sizes, strict=True)]
+        output = self._still(q, rows, 1, self.tuned)
         return bool(np.isfinite([output.logp, output.grad_norm]).all())
 
     def _refresh(self) -> None:

@@ -20,7 +20,7 @@ from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Plan, Tuned
 from pymc_sgmcmc.windows import Window, typical_points
 
-__all__ = ["Tuner", "largest_batch"]
+__all__ = ["LARGEST", "SLOWEST", "Tuner", "largest_batch"]
 
 SMALLEST, LARGEST = 64, 2048
 """Rows in a batch, where the size is tuned."""
@@ -33,6 +33,9 @@ COSTS = {"plain": 1, "control_variate": 2, "svrg": 3}
 
 STEP_SHARE = 0.6
 """The part of the tolerance that is for the step size; the rest is for noise."""
+
+SLOWEST = 0.05
+"""The pace of the directions with the noisiest gradients, at least."""
 
 UNCERTAINTY = 0.08
 """How far a measured noise may be off at least, relatively: what may remain of it when it is
@@ -156,7 +159,7 @@ class Tuner:
                 turn = _eigenvectors(V)
                 coordinates, V = coordinates.scaled(turn), turn.T @ V @ turn
             v = np.maximum(np.diag(V) if V.ndim == 2 else V, 1e-300)
-            slow = np.clip(np.sqrt(2 * room / (longest * v)), 0.05, 1.0)
+            slow = np.clip(np.sqrt(2 * room / (longest * v)), SLOWEST, 1.0)
             coordinates, V = coordinates.scaled(slow), slow * (slow * V).T
         v = np.diag(V) if V.ndim == 2 else V
         h = min(longest, 2 * room / max(v.max(), 1e-300)) * tuned.shrink

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import cloudpickle
@@ -13,7 +14,7 @@ import xarray as xr
 from pymc.exceptions import SamplingError
 from pymc.sampling.parallel import ParallelSamplingError
 
-from pymc_sgmcmc import CyclicalCosine, Polynomial, running_sums
+from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
 from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.schedules import as_schedule
 from tests.samplers import CASES, DEFAULTS, draws, regression, sample
@@ -151,8 +152,8 @@ def test_running_sums_are_the_sums_over_the_draws_after_tuning(case, model):
     assert (sums.steps == 30).all()
     # With one inner step a draw, q before the step is the draw before.
     before = draws(idata)[:, :-1].sum(axis=1)
-    assert (np.abs(30 * sums.q.values - before) < np.abs(draws(idata)).max() + 1).all()
-    first = 30 * sums.q.values - before
+    first = 30 * (sums.q + sums.origin).values - before
+    assert (np.abs(first) < np.abs(draws(idata)).max() + 1).all()
     with model:
         again = sample(case.step(steps_per_draw=1), draws=30, tune=7, discard_tuned_samples=False,
                        initvals={"beta": [0.0, 0.1]})  # fmt: skip
@@ -305,8 +306,10 @@ def test_a_divergence_repeats_the_last_finite_draw(case, model):
 @pytest.mark.parametrize("cores", [1, 2])
 def test_ten_divergences_in_a_row_end_the_chain(case, cores, model):
     match = r"draw 9: .*step_size 1e\+160, 10 draws in a row.*largest in beta\[[01]\].*smaller step"
+    unstable = nullcontext() if case.cls is Santa else pytest.warns(match="not stable at the model")
     with model:
-        step = case.step(step_size=1e160)
+        with unstable:
+            step = case.step(step_size=1e160)
         with pytest.raises((SamplingError, ParallelSamplingError)) as caught:
             sample(step, cores=cores, tune=0)
     assert re.search(match, str(caught.value), flags=re.DOTALL)

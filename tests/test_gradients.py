@@ -10,6 +10,7 @@ import pytest
 from pytensor.compile.mode import Mode
 
 import pymc_sgmcmc.gradient_noise
+from pymc_sgmcmc import SGNHT
 from pymc_sgmcmc.backends import Backend, CompiledGraph
 from pymc_sgmcmc.batches import Random
 from pymc_sgmcmc.coordinates import Coordinates
@@ -17,6 +18,7 @@ from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Tuned
+from tests.samplers import draws, regression, sample
 
 PYTHON = {"mode": Mode(linker="py", optimizer="fast_compile")}
 N, D = 300, 3
@@ -409,3 +411,18 @@ def test_noise_that_differs_between_points_is_uncertain():
 def test_share_and_size_scale_the_noise():
     S = [np.array([[2.0, 1.0], [1.0, 3.0]]), np.eye(2)]
     np.testing.assert_allclose(RowNoise(S, 0.0, 0.0).of([4, 10], [0.5, 1.0]), S[0] / 8 + S[1] / 10)
+
+
+@pytest.mark.parametrize("thermostat", ["scalar", "coordinate"])
+def test_a_thermostat_starts_at_the_measured_noise_of_a_step_size_that_is_given(thermostat):
+    """And not at NaN: the tuned step size is none."""
+    with regression():
+        step = SGNHT(step_size=0.05, diffusion=3.0, batch_size=5, gradient="control_variate",
+                     thermostat=thermostat)  # fmt: skip
+        idata = sample(step, draws=20, tune=20, chains=1)
+    assert not idata.sample_stats.diverging.any() and draws(idata).std() > 0
+    noise = step.tuned.noise
+    assert (noise > 0).all()
+    expected = 3.0 + 0.05 * noise / 2
+    xi = step.initial_state(np.random.default_rng(0))["xi"]
+    np.testing.assert_allclose(xi, expected if thermostat == "coordinate" else expected.mean())

@@ -156,7 +156,7 @@ def test_a_divergence_halves_the_step_size_and_starts_the_window_anew():
 
 def test_without_a_metric_the_noise_bounds_the_step_size():
     with regression() as model:
-        step = SGHMC(metric=None, gradient="plain", batch_size=2)
+        step = SGHMC(metric=None, gradient="plain", batch_size=2, rng=0)
         _, (stats,) = step.step(model.initial_point())
     assert stats["step_size"] < 1e-3 and stats["noise_fraction"] > 0.05
     np.testing.assert_allclose(stats["predicted_bias"], (1 - STEP_SHARE) * 0.05, rtol=1e-4)
@@ -239,7 +239,7 @@ def test_noise_from_few_rows_is_seen():
         with pm.Model() as model:
             beta = pm.Normal("beta", 0.0, 3.0, shape=2)
             pm.Bernoulli("y", logit_p=pm.Data("x", x) @ beta, observed=y.astype(int))
-            step = SGHMC(batches="random")
+            step = SGHMC(batches="random", rng=0)
         _, (stats,) = step.step(model.initial_point())
         assert (stats["batch_size"] == n_rows) == everything and stats["batch_size"] >= 256
         assert (stats["noise_fraction"] == 0.0) == everything
@@ -343,7 +343,7 @@ def test_a_centre_that_is_not_found_is_said(monkeypatch):
     nowhere = Located(Coordinates(np.zeros(2), np.eye(2)), 1e6)
     monkeypatch.setattr("pymc_sgmcmc.tuning.locate", lambda *_: nowhere)
     with regression() as model:
-        step = SGHMC()
+        step = SGHMC(rng=0)
     _, (stats,) = step.step(model.initial_point())
     assert "not found" in stats["warning"].message and "initvals" in stats["warning"].message
 

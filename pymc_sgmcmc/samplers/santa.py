@@ -137,6 +137,7 @@ class Santa(SGMCMC):
             positive("thermal_mass", thermal_mass)
         self.decay, self.damping = fraction("decay", decay), positive("damping", damping)
         self.annealing, self.exploration = annealing, exploration
+        self.keeps_its_law = annealing is None
         self.integrator = one_of("integrator", integrator, ["euler", "symmetric"])
         if annealing is not None and not isinstance(annealing, Annealing):
             raise TypeError(
@@ -184,6 +185,16 @@ class Santa(SGMCMC):
 
     def capacity(self):
         return self.temperature * (1.0 if self._by_metric else float(np.min(self.diffusion)))
+
+    def widening(self, rate):
+        return 0 * rate
+
+    def settled(self, rate):
+        if not self.keeps_its_law:
+            return None
+        g = 1 / np.sqrt(self.damping + np.sqrt(self.carried[2]))
+        spread = g if self._by_metric else self.diffusion
+        return float(np.mean(spread + g**2 * rate / self.temperature))
 
     def sequences(self, steps):
         decay, temperature = np.ones(len(steps)), np.full(len(steps), self.temperature)

@@ -7,7 +7,7 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import one_of, per_coordinate
-from pymc_sgmcmc.integrators import INTEGRATORS, ornstein_uhlenbeck, step_bias
+from pymc_sgmcmc.integrators import INTEGRATORS, longest_step, ornstein_uhlenbeck, step_bias, virial
 
 __all__ = ["SGHMC"]
 
@@ -102,6 +102,12 @@ class SGHMC(SGMCMC):
 
     def capacity(self):
         return float(np.min(self.friction)) * self.temperature
+
+    def longest_step(self, curvature):
+        return longest_step(self.integrator, curvature, float(np.max(self.friction)))
+
+    def virial(self, q, p, *, g, h, friction, diffusion):
+        return virial(self.integrator, p, g, h, friction)
 
     def update(self, q, p, *, grad, h, noise, friction, diffusion):
         if self.integrator == "euler":

@@ -95,6 +95,16 @@ class SGLD(SGMCMC):
     def capacity(self):
         return self.temperature
 
+    def longest_step(self, curvature):
+        return 2 / curvature
+
+    def virial(self, q, *before, g, h, temperature):
+        mean = temperature + h / 2 * g**2
+        if self._averages:
+            (z_before,) = before
+            mean = mean - pt.sqrt(h * temperature / 2) * z_before * g
+        return mean
+
     def update(self, q, *before, grad, h, noise, temperature):
         z = noise()
         if not self._averages:

@@ -7,7 +7,13 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import one_of, per_coordinate, positive
-from pymc_sgmcmc.integrators import INTEGRATORS, ornstein_uhlenbeck, step_bias, thermostat
+from pymc_sgmcmc.integrators import (
+    INTEGRATORS,
+    longest_step,
+    ornstein_uhlenbeck,
+    step_bias,
+    thermostat,
+)
 
 __all__ = ["SGNHT"]
 
@@ -124,7 +130,7 @@ class SGNHT(SGMCMC):
         diffusion = per_coordinate("diffusion", self.diffusion, self.target.size)
         if isinstance(self.noise_estimate, str) or not self.tuned.noise.any():
             return diffusion
-        return diffusion + self.tuned.step_size * self.tuned.noise / 2 / self.temperature
+        return diffusion + self.measured() / self.temperature
 
     def coefficients(self):
         d = self.target.size
@@ -151,6 +157,33 @@ class SGNHT(SGMCMC):
 
     def capacity(self):
         return float(np.min(self.diffusion)) * self.temperature
+
+    def longest_step(self, curvature):
+        if self.integrator != "euler":
+            return longest_step(self.integrator, curvature, 0.0)
+        friction = float(np.max(self.diffusion))
+        return min(longest_step(self.integrator, curvature, friction), 1 / (2 * friction))
+
+    def widening(self, rate):
+        rate = rate / self.capacity()
+        if self.thermostat == "coordinate":
+            return 0 * rate
+        return (rate - rate.mean()) / (1 + rate.mean())
+
+    def settled(self, rate):
+        return float(np.mean(self._coefficients["diffusion"] + rate)) / self.temperature
+
+    def virial(self, q, p, xi, *, g, h, diffusion, temperature, mass):
+        if self.integrator == "symmetric":
+            return None
+        if self.integrator == "euler":
+            return p**2 - xi * q * p
+        kicked = p - h * g
+        energy = kicked**2
+        if self.thermostat == "scalar":
+            energy = pt.mean(energy, axis=1, keepdims=True)
+        xi = xi + h / 2 * (energy - temperature) / mass
+        return (kicked**2 + p**2) / 2 + pt.expm1(-h * xi) / h * (q + h / 2 * kicked) * kicked
 
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
         if self.integrator == "euler":

@@ -1,0 +1,31 @@
+"""Why draws are too wide or too narrow, and what to do about it."""
+
+__all__ = ["cause", "percent"]
+
+
+def percent(ratio: float) -> str:
+    """How far an sd is off whose square is off by a factor `ratio`."""
+    return f"{100 * (max(ratio, 0.0) ** 0.5 - 1):+.0f} %"
+
+
+def cause(temperature: float, ratio: float, noise: float) -> str:
+    """What makes a variance `ratio` times too large.
+
+    `noise`: what gradient noise adds to the ratio; NaN: not known.
+    """
+    if temperature != 1 and abs(ratio - temperature) < abs(ratio - 1):
+        return (
+            f"That is what temperature={temperature:g} asks for: these are not draws from the "
+            "posterior, which has temperature=1."
+        )
+    if noise / (ratio - 1) > 0.5:
+        cure = "Use gradient='control_variate', a larger batch_size, or noise_estimate='auto'"
+        if ratio < 1:  # of a thermostat that all coordinates share
+            cure += ", or thermostat='coordinate'"
+        return f"Gradient noise accounts for {noise:+.2f} of it. {cure}."
+    known = f"Gradient noise accounts for {noise:+.2f} of it. " if noise == noise else ""
+    return (
+        f"{known}Either the step is too long: halve step_size, or bias_tolerance. Or the chain has "
+        "not found the posterior: tune longer, or start closer. If neither helps, batches are not "
+        "drawn at random, or this is a bug: please report it."
+    )

@@ -1,0 +1,63 @@
+"""What the kernel sums over the inner steps, per coordinate."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["MOMENTS", "moment_sums", "wide"]
+
+MOMENTS = ("g", "g2", "p2", "xi", "q", "g_at_q", "qg", "virial")
+"""Those of single steps, then those of which W is made.
+
+- ``g``, ``g2``: the gradient of the step and its square. ``p2``, ``xi``: the square of the momentum
+  and the thermostat, before the step.
+- ``q``, ``g_at_q``, ``qg``: a position that the chain returns, less the origin of the sums, a
+  gradient there on rows that the chain has not yet seen, and their product: q before the step and
+  its g, or, where a sampler takes its gradient elsewhere, those at the start of the draw.
+- ``virial``: what the sampler says that ``qg`` is on average.
+"""
+
+
+def wide(value: TensorVariable) -> TensorVariable:
+    """Numbers of some steps, (steps,) or (steps, d), in float64, shape (steps, 1) or (steps, d)."""
+    value = value.astype("float64")
+    return value[:, None] if value.type.ndim == 1 else value
+
+
+def moment_sums(
+    before: Mapping[str, TensorVariable],
+    gradients: TensorVariable,
+    pairs: tuple[TensorVariable, TensorVariable],
+    virial: TensorVariable | None,
+) -> TensorVariable:
+    """Graph of the sums of `MOMENTS` over the steps, (8, d) float64; NaN for what there is not.
+
+    Parameters
+    ----------
+    before : mapping of str to graph
+        The carried variables before each step, (steps, d) or (steps,).
+    gradients : graph, shape (steps, d)
+    pairs : graphs of q and g, shape (steps, d) or (1, d)
+        One pair stands for as many as there are steps.
+    virial : graph, shape (steps, d), or None
+    """
+    missing = pt.full((gradients.shape[1],), np.nan)
+
+    def total(value):
+        return missing if value is None else pt.sum(value, axis=0)
+
+    g, p, xi = wide(gradients), before.get("p"), before.get("xi")
+    q_at, g_at = map(wide, pairs)
+    weight = gradients.shape[0] / q_at.shape[0]
+    return pt.stack(
+        [
+            total(g),
+            total(g**2),
+            total(None if p is None else wide(p) ** 2),
+            total(None if xi is None else wide(xi) * pt.ones_like(g)),
+            *(weight * total(value) for value in (q_at, g_at, q_at * g_at)),
+            total(virial),
+        ]
+    )

@@ -1,0 +1,117 @@
+"""A step method that watches its own chain: when it looks, and what at."""
+
+from dataclasses import replace
+
+import numpy as np
+from pymc.stats.convergence import SamplerWarning
+
+from pymc_sgmcmc.compat import ChainStep
+from pymc_sgmcmc.kernel import KernelOutput
+from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.running_sums import RunningSums
+from pymc_sgmcmc.schedules import Constant
+from pymc_sgmcmc.tuned import Tuned
+from pymc_sgmcmc.watch import Sight, is_due, look, start
+from pymc_sgmcmc.width import Width
+
+__all__ = ["BLOCK", "PROBES", "Observed"]
+
+BLOCK = 2**18
+"""Normals, or row indices, that are drawn at once: 2 MB of them."""
+
+PROBES = 64
+"""Batches from which the noise of the gradient at one point is estimated."""
+
+
+class Observed(ChainStep):
+    """Keeps the running sums of a chain, and finds out what is wrong with it."""
+
+    def _open(self, q: np.ndarray) -> None:
+        """Before a draw from `q`: start sums where they are to start."""
+        draws, z = self.running_sums.draws, self._to_coordinates(q)
+        if not self.tune and not self.watching:
+            self.watched = start(self.watched, self._sight(q))
+            self.watching = True
+            centre = self.running_sums.origin + self.running_sums.mean("q") if draws else z
+            self.running_sums = RunningSums.start(centre)
+        # While tuning, what is looked at in the end is the last half, at most.
+        elif draws == 0 or (self.tune and self.draw & (self.draw - 1) == 0):
+            self.running_sums = RunningSums.start(z)
+
+    def _observe(self, q: np.ndarray, output: KernelOutput, steps: int) -> None:
+        """Take in a draw that ended in `q`."""
+        self.running_sums = self.running_sums.add(output.sums, steps)
+        if not self.watching:
+            return
+        energy = np.fmax(self.watched.energy, output.largest_energy)
+        self.watched = replace(self.watched, energy=float(energy))
+        if is_due(self.running_sums.draws):
+            self.watched = look(self.watched, self._sight(q))
+
+    def _finding(self) -> SamplerWarning | None:
+        """What is to be told at this draw."""
+        warning = self.watched.warning(self.draw)
+        self.watched = self.watched.told()
+        return warning
+
+    def _sight(self, q: np.ndarray) -> Sight:
+        """What there is to be seen of the chain, which is at `q`."""
+        h = float(self._step_sizes(np.array([self.inner_steps]))[0])
+        variance, plain = self._variance(q, self.tuned), None
+        if self.tuned.control and variance.mean() > 0:
+            without = self._variance(q, replace(self.tuned, control=False))
+            plain = float(without.mean() / variance.mean())
+        rate = h * variance / 2
+        constant = self._schedule is None or isinstance(self._schedule, Constant)
+        return Sight(
+            where=f"{self.name}, draw {self.draw}",
+            target=self.target,
+            tuned=self.tuned,
+            width=Width(self.running_sums),
+            noise=self.widening(rate - self.subtracted()),
+            temperature=self.temperature,
+            friction=self.settled(rate),
+            plain=plain,
+            energy=self.watched.energy,
+            stationary=constant and self._source.independent and self.keeps_its_law,
+        )
+
+    def _variance(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:
+        """V, the variance of the gradient at `q`, (d,): from steps of size zero."""
+        if not self._is_noisy():
+            return np.zeros(self.target.size)
+        steps = self._probes(PROBES)
+        rng = np.random.default_rng(self.draw)  # the chain's own stays as it is
+        sums = self._still(q, self._rows(rng, steps)[0], steps, tuned).sums
+        mean, square = sums[MOMENTS.index("g")] / steps, sums[MOMENTS.index("g2")] / steps
+        return np.maximum(square - mean**2, 0.0) * steps / (steps - 1)
+
+    def _probes(self, wanted: int) -> int:
+        """How many batches to look at, in bounded memory: at least two, or one of all rows."""
+        if not self._is_noisy():
+            return 1
+        widest = max(self._kernel.n_noise * self.target.size, *self.tuned.batch_sizes)
+        return max(2, min(wanted, BLOCK // widest))
+
+    def _rows(self, rng: np.random.Generator, steps: int) -> tuple[list[np.ndarray], tuple]:
+        """Rows of `steps` batches of each group, and the states of the sources then."""
+        groups = zip(self.batch_states, self._lengths, self.tuned.batch_sizes, strict=True)
+        drawn = [self._source.draw(state, rng, int(n), steps, m) for state, n, m in groups]
+        return [rows for rows, _ in drawn], tuple(state for _, state in drawn)
+
+    def _still(
+        self, q: np.ndarray, rows: list[np.ndarray], steps: int, tuned: Tuned
+    ) -> KernelOutput:
+        """What `steps` of size zero at `q` see, each on its `rows`."""
+        return self._kernel(
+            self._to_coordinates(q),
+            tuple(self.initial_state(np.random.default_rng(0)).values()),
+            np.zeros(steps),
+            self._lengths / np.array(tuned.batch_sizes, dtype=float),
+            rows,
+            np.zeros((steps, self._kernel.n_noise, self.target.size)),
+            np.zeros(self.target.size),
+            self._coefficients,
+            self.sequences(np.zeros(steps, dtype=int)),
+            self._estimator.numbers(tuned),
+        )

@@ -1,0 +1,123 @@
+"""What a sampler must say of itself, and what it may say."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from pymc.stats.convergence import SamplerWarning
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.balance import injected
+from pymc_sgmcmc.integrators import kinetic_temperature
+
+__all__ = ["Sampler"]
+
+
+class Sampler:
+    """One file of `samplers` each: an algorithm, and what is known of it.
+
+    Only `name`, `initial_state`, `coefficients` and `update` must be given. The rest lets it be
+    tuned (`step_bias`, `capacity`) and watched (`virial`, `widening`, `settled`, `longest_step`).
+    """
+
+    name: ClassVar[str]
+    integrator: str | None = None
+    absorbs_noise: ClassVar[bool] = False
+    """Whether gradient noise of unknown size is taken up by a thermostat."""
+    keeps_its_law: bool = True
+    """Whether all draws after tuning are from one distribution."""
+    default_tune_steps = 1000
+    extra_stats: ClassVar[tuple[str, ...]] = ()
+    """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` that it
+    has, and of `sequences`, whose last value in a draw is the stat."""
+    learned: ClassVar[tuple[str, ...]] = ()
+    """Names of the carried variables that are learned: a divergence leaves them as they were."""
+
+    @abstractmethod
+    def initial_state(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Fresh values of the variables that the update carries beside q, by name."""
+
+    @abstractmethod
+    def coefficients(self) -> dict[str, np.ndarray]:
+        """Numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
+
+    def step_bias(self, h: float, curvature: float) -> float:
+        """The relative error of a posterior variance that a step size h > 0 alone may cause.
+
+        `curvature`: the largest one of U. Grows with h: a step size is chosen by it. NaN: unknown.
+        """
+        return np.nan
+
+    def capacity(self) -> float:
+        """The noise that is injected, as a rate: gradients of variance V add h V / 2 to it."""
+        return np.nan
+
+    def longest_step(self, curvature: float) -> float:
+        """The step size that is stable where U has a `curvature` > 0, and longer ones are not."""
+        return np.inf
+
+    def virial(self, q, *state, g, h, **numbers) -> TensorVariable | None:
+        """What the mean of q g is by the sampler's balance, (steps, d), whatever U is; or None.
+
+        `q`, `state`: before each step, (steps, d) or (steps, 1); ``g``: the gradient of the step;
+        ``h``: (steps, 1). `numbers`: as those of `update`.
+        """
+        return None
+
+    def widening(self, rate: np.ndarray) -> np.ndarray:
+        """What gradient noise adds to posterior variances, relatively, (d,).
+
+        `rate`: its h V / 2, less the noise estimate, (d,).
+        """
+        return rate / self.capacity()
+
+    def settled(self, rate: np.ndarray) -> float | None:
+        """The friction that thermostats settle at, on average over the coordinates.
+
+        `rate`: h V / 2, (d,).
+        """
+        return None
+
+    def sequences(self, steps: np.ndarray) -> dict[str, np.ndarray]:
+        """Numbers of the update that change with the inner step, by name, at each of `steps`.
+
+        `steps`: absolute counts (0, 1, ...) of the coming inner steps of the chain; `self.tune`
+        says whether it is tuning. All else must be a pure function of the hyper-parameters.
+        """
+        return {}
+
+    def notice(self) -> SamplerWarning | None:
+        """What the user should be told at the coming draw, which follows `self.inner_steps`."""
+        return None
+
+    @abstractmethod
+    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
+        """One inner step: the new (q, *state), with one call of ``grad(q)``.
+
+        ``grad(q)``: the minibatch gradient of U, (d,); ``h``: the step size; ``noise()``: fresh
+        standard normals, (d,). `numbers`: those of `sequences` at this step, and the coefficients.
+        """
+
+    def kinetic(self, p_before, p_after, g, h):
+        """Kinetic temperature over the inner steps, for samplers with a momentum."""
+        return kinetic_temperature(self.integrator, p_before, p_after, g, h)
+
+    def injected(self, total: np.ndarray, name: str) -> np.ndarray:
+        """What is left of the noise `total`, a rate called `name`, less the noise estimate."""
+        batched = self._is_noisy() and self._source.independent
+        return injected(total, name, self.noise_estimate, self.measured(), batched)
+
+    def subtracted(self) -> np.ndarray:
+        """The noise estimate as a rate, (d,) or ()."""
+        if isinstance(self.noise_estimate, str):
+            return np.minimum(self.measured(), self.capacity())
+        return np.asarray(self.noise_estimate, dtype=float)
+
+    def measured(self) -> np.ndarray:
+        """The h V / 2 that tuning has measured, (d,)."""
+        return self._step_sizes(np.array([self.inner_steps]))[0] * self.tuned.noise / 2
+
+    def _is_noisy(self) -> bool:
+        """Whether batches are not all rows."""
+        batches = zip(self._lengths, self.tuned.batch_sizes, strict=True)
+        return any(self._source.share(int(n), size) > 0 for n, size in batches)

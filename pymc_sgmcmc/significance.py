@@ -1,0 +1,29 @@
+"""When a deviation is significant."""
+
+import numpy as np
+from scipy import stats
+
+__all__ = ["ALPHA", "critical", "excess"]
+
+ALPHA = 0.004
+"""Chance of a false alarm of a test of all chains, for all coordinates together."""
+
+
+def critical(alpha: float, freedom: float, tests: int) -> float:
+    """Standard errors beyond which one of `tests` deviations is significant.
+
+    Two-sided, with a chance of at most `alpha` of a false alarm in all of them together, for errors
+    that are estimated with so many degrees of `freedom`.
+    """
+    return float(stats.t.isf(alpha / (2 * tests), freedom))
+
+
+def excess(ratio, error, tolerance: float, times: float):
+    """How far a variance ratio is beyond what is tolerable and what is chance; below 0: it is not.
+
+    The error of a ratio is in proportion to it: that of a small one is what it would be at 1.
+    `times`: the standard errors that are significant. -inf where nothing is known.
+    """
+    error = error / np.clip(ratio, 0.1, 1.0)
+    beyond = np.abs(ratio - 1) - np.maximum(tolerance, times * error)
+    return np.where(np.isfinite(beyond), beyond, -np.inf)

@@ -1,0 +1,115 @@
+"""The way of the running sums into the data that `pm.sample` returns.
+
+PyMC stores one array of fixed shape a draw, so each draw carries the sums of `WIDTH` coordinates
+in turn: every coordinate comes by once in d / WIDTH draws, memory does not grow with d, and the
+data stay plain numbers that every file format holds.
+"""
+
+from functools import cache
+from math import gcd
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pymc.step_methods.compound import flat_statname
+
+from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.running_sums import RunningSums
+from pymc_sgmcmc.watched import Watched
+
+__all__ = ["SUMS_DTYPE", "running_sums", "samplers_in", "window"]
+
+WIDTH = 4
+
+HEADER = ("size", "coordinate", "place", "origin", "steps")
+SEEN = ("direct_spread", "implied_spread", "noise")
+POOLED = ("pooled_direct", "pooled_implied", "pooled_direct_spread", "pooled_implied_spread",
+          "freedom", "temperature")  # fmt: skip
+ROWS = (*HEADER, *MOMENTS, *SEEN, *POOLED)
+
+SUMS_DTYPE = np.dtype((np.float64, (len(ROWS), WIDTH)))
+
+
+def window(sums: RunningSums, watched: Watched, places: np.ndarray) -> np.ndarray:
+    """`ROWS` of the coordinates whose turn it is, as stored with this draw.
+
+    `places`: the number of each coordinate of q among all value variables of the model, (d,).
+    """
+    size = len(sums.origin)
+    turn = (max(sums.draws - 1, 0) * WIDTH + np.arange(WIDTH)) * _stride(size) % size
+    rows = np.empty(SUMS_DTYPE.shape)
+    rows[0], rows[1], rows[2] = size, turn, places[watched.main[turn]]
+    rows[3], rows[4] = sums.origin[turn], sums.steps
+    rows[len(HEADER) : -len(SEEN + POOLED)] = sums.sums[:, turn]
+    rows[-len(SEEN + POOLED) : -len(POOLED)] = [*watched.spread[:, turn], watched.noise[turn]]
+    rows[-len(POOLED) :] = np.array(
+        [*watched.pooled.T.ravel(), watched.freedom, watched.temperature]
+    )[:, None]
+    return rows
+
+
+@cache
+def _stride(size: int) -> int:
+    """From one coordinate to the next: all come by, and not neighbours first."""
+    return next(n for n in range(max(1, round(0.618 * size)), 2 * size) if gcd(n, size) == 1)
+
+
+def samplers_in(idata: Any) -> int:
+    """How many step methods have stored sums in `idata`."""
+    number = 0
+    while _stored(idata, number) is not None:
+        number += 1
+    return number
+
+
+def _stored(idata: Any, sampler: int) -> np.ndarray | None:
+    """What the step method of that number has stored, (chain, draw, row, turn), if there is one."""
+    stats = getattr(idata, "sample_stats", {})
+    if (in_zarr := flat_statname(sampler, "running_sums")) in stats:
+        return stats[in_zarr].values
+    if "running_sums" not in stats:
+        return None
+    stored = stats["running_sums"].values
+    if stored.ndim == 4:
+        return stored if sampler == 0 else None
+    return stored[..., sampler] if sampler < stored.shape[-1] else None
+
+
+def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
+    """Read the running sums out of what `pm.sample` returned.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        Data with a ``running_sums`` sample stat.
+    sampler : int
+        Which step method of this package, where `pm.sample` used several.
+
+    Returns
+    -------
+    xarray.Dataset
+        With dimensions (chain, coordinate), in the coordinates of the metric: means over the inner
+        steps of `MOMENTS`, where ``q`` is relative to ``origin``; the number ``steps``
+        of these; what is known of their errors since the last look at the chain:
+        ``direct_spread`` and ``implied_spread``, asymptotic standard deviations of one inner step,
+        ``noise``, what gradient noise adds to W, and the same for the mean over all coordinates
+        (``pooled_...``). ``place``: which number of all value variables of the model, end to end,
+        a coordinate is, or mostly is. NaN for a coordinate that has not come by yet.
+    """
+    stored = _stored(idata, sampler)
+    steps_row = ROWS.index("steps")
+    latest = np.full((len(ROWS), len(stored), int(stored[0, 0, 0, 0])), np.nan)
+    for chain, path in enumerate(stored):
+        # A divergence starts the sums anew: what came before it is not of one piece with the rest.
+        restarts = np.flatnonzero(np.diff(path[:, steps_row, 0]) < 0)
+        start = restarts[-1] + 1 if len(restarts) else 0
+        for rows in path[start:]:
+            if rows[steps_row, 0] > 0:
+                latest[:, chain, rows[1].astype(int)] = rows
+    dims, columns = ("chain", "coordinate"), dict(zip(ROWS, latest, strict=True))
+    for name in MOMENTS:
+        columns[name] = columns[name] / columns["steps"]
+    return xr.Dataset(
+        {name: (dims, values) for name, values in columns.items()
+         if name not in ("size", "coordinate")}
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+"""What a chain says of itself while it samples, without knowing the posterior.
+
+At draws 250, 500, 1000, 2000, ... after tuning it looks at what it has seen; a finding of one kind
+is told once. Each is of one chain alone: `pymc_sgmcmc.check` sees all of them, and more.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import chi2
+
+from pymc_sgmcmc.cause import cause, percent
+from pymc_sgmcmc.coordinates import Coordinates
+from pymc_sgmcmc.findings import Alarm
+from pymc_sgmcmc.significance import critical, excess
+from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.tuned import Tuned
+from pymc_sgmcmc.tuning import LARGEST, SLOWEST
+from pymc_sgmcmc.watched import Watched
+from pymc_sgmcmc.width import KINDS, POOLED_TOLERANCE, TOLERANCE, Width
+
+__all__ = ["Sight", "is_due", "look", "start"]
+
+FIRST = 250
+"""Draws after tuning at the first look; the next ones double."""
+
+ALPHA = 2e-4
+"""Chance of a false alarm at one look at a healthy chain: there are some looks, and chains."""
+
+WORST_CONDITION = 1e6
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What there is to be seen at a look.
+
+    Attributes
+    ----------
+    where : str
+    target : Target
+    tuned : Tuned
+    width : Width
+    noise : array, shape (d,)
+        What gradient noise adds to W.
+    temperature : float
+    friction : float or None
+        Where the thermostats should settle on average, if there are any.
+    plain : float or None
+        The noise of plain gradients relative to that of the control variate, if there is one.
+    energy : float
+        The largest p.p before an inner step; 0 without momentum.
+    stationary : bool
+        Whether W says anything: step sizes constant, and batches independent.
+    """
+
+    where: str
+    target: Target
+    tuned: Tuned
+    width: Width
+    noise: np.ndarray
+    temperature: float
+    friction: float | None
+    plain: float | None
+    energy: float
+    stationary: bool
+
+
+def is_due(draws: int) -> bool:
+    """Whether there is a look after `draws` draws since tuning."""
+    looks, rest = divmod(draws, FIRST)
+    return rest == 0 and looks > 0 and looks & (looks - 1) == 0
+
+
+def look(watched: Watched, sight: Sight) -> Watched:
+    """What is known after a look."""
+    seen = watched
+    if sight.stationary:
+        width, scale = sight.width, np.sqrt(sight.width.sums.steps)
+        seen = replace(
+            watched,
+            spread=np.array([width.error(kind) for kind in KINDS]) * scale,
+            pooled=np.array([width.pooled(kind) for kind in KINDS]) * [1.0, scale],
+            freedom=width.freedom,
+            noise=sight.noise,
+            temperature=sight.temperature,
+        )
+    return seen.heard(
+        [_width(sight, watched.main), _energy(sight), _thermostat(sight), _centre(sight)]
+    )
+
+
+def start(watched: Watched, sight: Sight) -> Watched:
+    """What is known where tuning ends: `sight` is of its last draws."""
+    watched = replace(watched, main=_main(sight.tuned.coordinates))
+    return watched.heard([_thermostat(sight), _bounds(sight), _metric(sight)])
+
+
+def _main(coordinates: Coordinates) -> np.ndarray:
+    """The coordinate of q that moves most, in its sds, with each coordinate of the metric, (d,)."""
+    if coordinates.factor.ndim == 1:
+        return np.arange(len(coordinates.factor))
+    scale = np.linalg.norm(coordinates.factor, axis=1, keepdims=True)
+    return np.argmax(np.abs(coordinates.factor) / scale, axis=0)
+
+
+def _width(sight: Sight, main: np.ndarray) -> Alarm | None:
+    """The coordinate whose W is farthest from 1, or their mean."""
+    if not sight.stationary or sight.width.freedom < 1:
+        return None
+    width, d, found = sight.width, len(sight.noise), []
+    for kind in KINDS:
+        ratio, error = width.ratio(kind), width.error(kind)
+        beyond = excess(ratio, error, TOLERANCE, critical(ALPHA, width.freedom, d))
+        k = int(np.argmax(beyond))
+        along = f"along {sight.target.coordinate(int(main[k]))}"
+        found.append((beyond[k], along, ratio[k], error[k], float(sight.noise[k])))
+    if max(found)[0] <= 0:
+        found = []
+        for kind in KINDS:
+            ratio, error = width.pooled(kind)
+            beyond = excess(ratio, error, POOLED_TOLERANCE, critical(ALPHA, width.freedom, 1))
+            along = f"of all {d} coordinates on average"
+            found.append((float(beyond), along, ratio, error, float(sight.noise.mean())))
+    beyond, *facts = max(found)
+    return _width_alarm(sight, *facts) if beyond > 0 else None
+
+
+def _width_alarm(sight, along: str, ratio: float, error: float, noise: float) -> Alarm:
+    return Alarm(
+        "width",
+        f"{sight.where}: the draws are too {'wide' if ratio > 1 else 'narrow'}. By the gradients, "
+        f"the variance {along} is {ratio:.2f} ± {error:.2f} times what it should be, the sd "
+        f"{percent(ratio)}. " + cause(sight.temperature, ratio, noise),
+    )
+
+
+def _energy(sight: Sight) -> Alarm | None:
+    """A momentum that no stationary chain would ever have."""
+    d, mean = len(sight.noise), sight.width.sums.mean("p2").mean()
+    if not (np.isfinite(mean) and sight.energy > mean * chi2.isf(1e-9, d)):
+        return None
+    return Alarm(
+        "excursion",
+        f"{sight.where}: the chain was thrown off: its kinetic energy was once "
+        f"{sight.energy / (mean * d):.3g} times the mean. The step is too long somewhere in the "
+        "posterior, and a single such excursion makes an sd too large. Halve step_size (or "
+        "bias_tolerance), and look where the draws go.",
+    )
+
+
+def _thermostat(sight: Sight) -> Alarm | None:
+    """A friction that gradient noise does not explain."""
+    if sight.friction is None or not sight.width.sums.steps:
+        return None
+    ratio = float(sight.width.sums.mean("xi").mean()) / sight.friction
+    if not sight.friction > 0 or 0.5 < ratio < 2:
+        return None
+    return Alarm(
+        "thermostat",
+        f"{sight.where}: the thermostat's friction is {ratio:.3g} times what the injected and the "
+        "gradient noise ask for (0.5 to 2 is normal). Something else heats or cools the chain: a "
+        "step that is too long, or a chain that is still on its way to the posterior. Tune longer, "
+        "start closer with initvals=, or halve step_size.",
+    )
+
+
+def _centre(sight: Sight) -> Alarm | None:
+    """A control variate that makes gradients noisier."""
+    if sight.plain is None or not sight.plain < 1:
+        return None
+    return Alarm(
+        "centre",
+        f"{sight.where}: the control variate makes gradients noisier, not less noisy: their "
+        f"variance is {1 / sight.plain:.3g} times that of plain ones. Its centre is far from where "
+        "the chain is: tune longer, start closer with initvals=, or use gradient='auto'.",
+    )
+
+
+def _bounds(sight: Sight) -> Alarm | None:
+    """Tuning that could do no more against gradient noise."""
+    slowest, batch = float(sight.tuned.slow.min()), max(sight.tuned.batch_sizes, default=0)
+    if slowest > (0.5 if batch >= LARGEST else SLOWEST):
+        return None
+    return Alarm(
+        "bound",
+        f"{sight.where}: gradients are so noisy that with batches of {batch} rows the noisiest "
+        f"directions move at {slowest:.2g} of their pace. Expect few effective draws of them, and "
+        "look at their R-hat and effective size; rare features, or rows with a large weight, do "
+        "this. A batch_size of your own may be larger than those that tuning chooses.",
+    )
+
+
+def _metric(sight: Sight) -> Alarm | None:
+    """A metric that no sampler of finite precision works well with."""
+    condition = sight.tuned.coordinates.condition
+    if not condition > WORST_CONDITION:
+        return None
+    return Alarm(
+        "metric",
+        f"{sight.where}: some combination of the parameters is known {np.sqrt(condition):.1g} "
+        "times better than the parameters themselves (columns of a design matrix that are nearly "
+        "collinear do this). Centre or orthogonalise them, or give them tighter priors.",
+    )
