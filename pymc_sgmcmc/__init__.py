@@ -2,12 +2,12 @@
 
 from importlib.metadata import version
 
+from pymc_sgmcmc.check import Check, check
 from pymc_sgmcmc.checkpoints import load, resume, save
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.registration import register
 from pymc_sgmcmc.report import report
 from pymc_sgmcmc.resumable import Resumable
-from pymc_sgmcmc.running_sums import running_sums
 from pymc_sgmcmc.samplers import SGHMC, SGLD, SGNHT, Santa
 from pymc_sgmcmc.schedules import (
     Annealing,
@@ -18,6 +18,7 @@ from pymc_sgmcmc.schedules import (
     PowerAnnealing,
     Schedule,
 )
+from pymc_sgmcmc.stored_sums import running_sums
 
 __version__ = version("pymc_sgmcmc")
 
@@ -26,6 +27,7 @@ __all__ = [
     "SGLD",
     "SGNHT",
     "Annealing",
+    "Check",
     "Constant",
     "CyclicalCosine",
     "GeometricAnnealing",
@@ -34,6 +36,7 @@ __all__ = [
     "Resumable",
     "Santa",
     "Schedule",
+    "check",
     "full_data",
     "load",
     "register",

@@ -1,0 +1,173 @@
+"""Exact gradients at some of the draws, and what they say of the reported sds and means."""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc import Model
+from rich.progress import Progress
+
+from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.batching import AUTO
+from pymc_sgmcmc.implied import BLOCKS, Implied, implied
+from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.total_sizes import total_sizes
+from pymc_sgmcmc.unconstrained import FlatDraws
+
+__all__ = ["ExactGradients", "thinned"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+FEWEST, MOST = 40, 400
+"""Draws at which gradients are taken: four for each coordinate, within these."""
+
+CHUNK = 2**17
+"""Numbers of row data in one chunk: 1 MB, which stays in the processor's cache for all draws."""
+
+PATIENCE = 2.0
+"""Seconds after which a progress bar appears."""
+
+
+class ExactGradients:
+    """The exact gradient of a model's U at draws; made once for many sets of draws.
+
+    Nothing is compiled before the first use.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        One with `pm.Minibatch` is taken on all rows.
+    backend : Backend, optional
+
+    Raises
+    ------
+    ValueError
+        If a ``total_size`` of the model is not its number of rows.
+    """
+
+    def __init__(self, model: Model, *, backend: Backend | None = None):
+        self.model, self._backend = full_data(model), backend
+        for total in total_sizes(model, self.model):
+            total.check()
+        self._target: Target | None = None
+
+    def at(self, draws: FlatDraws, *, most: bool = False, progressbar: bool = True) -> Implied:
+        """Compare the draws with what gradients at some of them imply.
+
+        `draws` must be finite and at least 40 in all, and move in each coordinate. `most`: take as
+        many gradients as are ever taken.
+        """
+        index = thinned(len(draws.flat()), draws.size, most=most)
+        return implied(draws.flat(), index, self.gradients(draws, index, progressbar=progressbar))
+
+    def gradients(
+        self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
+    ) -> np.ndarray:
+        """The gradient of U, on all rows, at the rows `index` (m,) of `draws.flat()`: (m, d)."""
+        if self._target is None:
+            self._compile(draws.point(int(index[0])))
+        dtype, lengths = pytensor.config.floatX, self._target.examine()
+        points = draws.flat()[index].astype(dtype)
+        others = [draws.others_at(int(i)) for i in index] if draws.others else []
+        total = np.zeros(points.shape)
+        # All draws in turn on one chunk of the data: it is then read from memory once.
+        work = [(piece, k) for piece in self._pieces(lengths, dtype) for k in range(len(points))]
+        for piece, k in _with_bar(work, "Exact gradients", progressbar):
+            if others:
+                for var, value in others[k].items():
+                    self._target.shared[var].set_value(value)
+            total[k] += self._function(points[k], *piece)[0]
+        return total
+
+    def _compile(self, point: dict[str, np.ndarray]) -> None:
+        vars, settings = self.model.continuous_value_vars, {"initial_point": point}
+        with _quiet():
+            try:
+                target = Target(self.model, vars, batch_size=AUTO, **settings)
+            except ValueError:  # Rows that do not separate, say: all of them at once, then.
+                target = Target(self.model, vars, **settings)
+        dtype = pytensor.config.floatX
+        q = pt.vector("q", dtype=dtype, shape=(target.size,))
+        exact_weight = pt.scalar("exact_weight", dtype=dtype)
+        weights = [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in target.groups]
+        bounds = [pt.lscalars(f"{group.name}_start", f"{group.name}_stop")
+                  for group in target.groups]  # fmt: skip
+        slices = {
+            data.slice: data.source[(slice(None),) * data.axis + (slice(*ends),)]
+            for group, ends in zip(target.groups, bounds, strict=True)
+            for data in group.data
+        }
+        _, gradient = target.estimator(exact_weight)(q, slices, weights)
+        inputs = [q, exact_weight, *weights, *(end for ends in bounds for end in ends)]
+        self._function = CompiledGraph(inputs, [gradient], self._backend or Backend())
+        self._target = target
+
+    def _pieces(self, lengths: Sequence[int], dtype: str) -> Iterator[list[np.ndarray]]:
+        """Arguments that follow q: weights and row bounds, for parts of U that add up to it."""
+        zero, one, groups = np.array(0, dtype), np.array(1, dtype), len(lengths)
+        zeros, first = [zero] * groups, [np.array(0), np.array(1)] * groups
+        yield [one, *zeros, *first]
+        for k, group in enumerate(self._target.groups):
+            widest = max(np.prod(data.shape) / lengths[k] for data in group.data)
+            chunk = max(1, int(CHUNK / widest))
+            for start in range(0, lengths[k], chunk):
+                weights, bounds = list(zeros), list(first)
+                weights[k] = one
+                bounds[2 * k : 2 * k + 2] = map(np.array, (start, min(start + chunk, lengths[k])))
+                yield [zero, *weights, *bounds]
+
+
+def thinned(n: int, size: int, *, most: bool = False) -> np.ndarray:
+    """Rows out of `n` draws of `size` coordinates, spread evenly, at which to take gradients."""
+    m = min(n, MOST if most else int(np.clip(4 * size, FEWEST, MOST)))
+    return ((np.arange(m) + 0.5) * n / m).astype(int)
+
+
+def obstacle(draws: FlatDraws) -> str:
+    """Why gradients cannot be compared with these draws, or nothing."""
+    n, values = len(draws.flat()), draws.flat()
+    if n < FEWEST:
+        return f"There are {n} draws, and at least {FEWEST} are needed."
+    lowest, highest = values.min(axis=0), values.max(axis=0)
+    if not (np.isfinite(lowest) & np.isfinite(highest) & (lowest < highest)).all():
+        return "A coordinate is constant or not finite, and all are compared together."
+    return ""
+
+
+def _with_bar(items: Sequence[Any], text: str, progressbar: bool) -> Iterator[Any]:
+    """The items, with a progress bar once it is clear that they take long."""
+    start, bar = time.monotonic(), None
+    try:
+        for number, item in enumerate(items):
+            yield item
+            elapsed = time.monotonic() - start
+            if bar is None and progressbar and elapsed > PATIENCE / 4:
+                if elapsed * len(items) / (number + 1) > PATIENCE:
+                    bar = Progress()
+                    task = bar.add_task(text, total=len(items))
+                    bar.start()
+            if bar is not None:
+                bar.update(task, completed=number + 1)
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the log of what is minibatched: here it is all rows."""
+    level = _log.level
+    _log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        _log.setLevel(level)
+
+
+assert FEWEST >= 2 * BLOCKS  # The jackknife leaves out a block of at least two.

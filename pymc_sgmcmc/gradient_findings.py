@@ -1,0 +1,136 @@
+"""What exact gradients say of the reported sds and means, in words."""
+
+import numpy as np
+
+from pymc_sgmcmc.exact_gradients import ExactGradients, obstacle, thinned
+from pymc_sgmcmc.findings import Alarm, Finding, listed
+from pymc_sgmcmc.implied import MEAN_TOLERANCE, VARIANCE_TOLERANCE, Implied
+from pymc_sgmcmc.unconstrained import FlatDraws
+
+__all__ = ["gradient_findings"]
+
+_WEAK = (
+    "This proves little: the draws are worth too few independent ones, or the posterior is far "
+    "from normal."
+)
+_TOO_WIDE = (
+    "What makes sds too wide in a stochastic-gradient sampler: gradient noise (use control "
+    "variates or a larger batch_size) or too large a step (halve step_size); in a variational "
+    "approximation, a fit that has not converged."
+)
+_TOO_NARROW = (
+    "What makes them too narrow: too large a step (halve step_size), a temperature below 1, too "
+    "large a noise_estimate; in a variational approximation, correlations that it leaves out."
+)
+
+
+def gradient_findings(
+    exact: ExactGradients, draws: FlatDraws, *, progressbar: bool = True
+) -> list[Finding]:
+    """Two findings: of the sds, and of the means."""
+    m, nothing = len(thinned(len(draws.flat()), draws.size)), np.full(draws.size, np.nan)
+    why = obstacle(draws)
+    if why:
+        result = Implied(nothing, nothing, nothing, nothing, joint=True)
+    else:
+        result = exact.at(draws, progressbar=progressbar)
+        if result.wrong_sd.any() or result.wrong_mean.any():
+            # Few gradients do near a Gaussian. Elsewhere they may err, and with a small error.
+            m = len(thinned(len(draws.flat()), draws.size, most=True))
+            result = exact.at(draws, most=True, progressbar=progressbar)
+        if np.isnan(result.variance_ratio).all():
+            why = (
+                f"The gradients at {m} draws imply no sd of any coordinate: they are not finite, "
+                "or two coordinates are the same."
+            )
+    return [_sds(draws.names, m, result, why), _means(draws.names, m, result, why)]
+
+
+def _sds(names: tuple[str, ...], m: int, result: Implied, why: str) -> Finding:
+    t, ratio, error = result.critical, result.variance_ratio, result.variance_ratio_error
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sd_ratio = np.sqrt(ratio)
+        sd_ratio_error = error / (2 * sd_ratio)
+        wrong = result.wrong_sd
+    figures = {"sd_ratio": sd_ratio, "sd_ratio_error": sd_ratio_error}
+    title = "Sds"
+    if why:
+        return Finding(title, notes=(why,), figures=figures)
+    measured = np.isfinite(ratio) & np.isfinite(error)
+    largest = np.max(error, where=measured, initial=0.0)
+    limit = max(50 * t * largest, 50 * VARIANCE_TOLERANCE) if measured.any() else np.nan
+    alarms, passed, notes = [], "", []
+    if wrong.any():
+        order = sorted(np.flatnonzero(wrong), key=lambda i: -abs(np.log(ratio[i])))
+        phrases = [
+            f"{names[i]} has {sd_ratio[i]:.2f} ± {sd_ratio_error[i]:.2f} times that sd, too "
+            f"{'wide' if ratio[i] > 1 else 'narrow'}"
+            for i in order
+        ]
+        causes = [_TOO_WIDE] * bool((wrong & (ratio > 1)).any())
+        causes += [_TOO_NARROW] * bool((wrong & (ratio < 1)).any())
+        alarms.append(
+            Alarm(
+                "sd",
+                f"The sds of the draws are not those that exact gradients at {m} draws imply: "
+                f"{listed(phrases)}. {' '.join(causes)}",
+            )
+        )
+    elif measured.any():
+        low, high = sd_ratio[measured].min(), sd_ratio[measured].max()
+        passed = (
+            f"The sds are {low:.2f} to {high:.2f} times what exact gradients at {m} draws imply "
+            f"(1 is right). Sd errors below {limit:.0f} % would not have been seen."
+        )
+        notes += [_WEAK] if limit > 50 else []
+    if not result.joint:
+        notes.append(
+            f"With {len(names)} coordinates and {m} gradients, each sd is judged for itself, as "
+            "the mean of q times gradient: errors of correlations would not have been seen."
+        )
+    if not measured.all():
+        who = listed([names[i] for i in np.flatnonzero(~measured)])
+        notes.append(f"No sd is implied for {who}: the posterior is far from normal there, or the "
+                     "draws are far from the posterior.")  # fmt: skip
+    numbers = {"gradient_draws": m, "critical_value": t, "sd_detection_limit_percent": limit}
+    return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
+
+
+def _means(names: tuple[str, ...], m: int, result: Implied, why: str) -> Finding:
+    t, delta, error = result.critical, result.mean_error, result.mean_error_error
+    figures = {"mean_error": delta, "mean_error_error": error}
+    title = "Means"
+    if not (why or result.joint):
+        why = f"An error of a mean needs two gradients for each coordinate: {m} are too few."
+    if why:
+        return Finding(title, notes=(why,), figures=figures)
+    with np.errstate(invalid="ignore"):
+        wrong = result.wrong_mean
+    measured = np.isfinite(delta) & np.isfinite(error)
+    largest = np.max(error, where=measured, initial=0.0)
+    limit = max(t * largest, MEAN_TOLERANCE) if measured.any() else np.nan
+    alarms, passed, notes = [], "", []
+    if wrong.any():
+        order = sorted(np.flatnonzero(wrong), key=lambda i: -abs(delta[i]))
+        phrases = [f"that of {names[i]} by {delta[i]:+.2f} ± {error[i]:.2f} sd" for i in order]
+        alarms.append(
+            Alarm(
+                "mean",
+                f"Posterior means are off, says the exact gradient: {listed(phrases)}. Either the "
+                "minibatch gradient is biased (sorted data without shuffling? a stale full "
+                "gradient in the control variate?), or the chain has not converged (run longer), "
+                "or an approximation was used that is wrong by this much.",
+            )
+        )
+    elif measured.any():
+        worst = int(np.nanargmax(np.where(measured, np.abs(delta), np.nan)))
+        passed = (
+            f"The largest error of a mean is {delta[worst]:+.2f} sd ({names[worst]}). Errors below "
+            f"{limit:.2f} sd would not have been seen."
+        )
+        notes += [_WEAK] if limit > 1 else []
+    if not measured.all():
+        who = listed([names[i] for i in np.flatnonzero(~measured)])
+        notes.append(f"No mean is implied for {who}, as no sd is.")
+    numbers = {"mean_detection_limit_sds": limit}
+    return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
