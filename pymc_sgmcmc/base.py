@@ -15,6 +15,7 @@ from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.chain import STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.checks import fraction, natural, positive
 from pymc_sgmcmc.curvature import largest_curvature
+from pymc_sgmcmc.entries import places
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.kernel import Kernel
@@ -163,9 +164,7 @@ class SGMCMC(Sampler, Lifecycle):
         sums = {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | sums
         sizes = [np.size(point[var.name]) for var in model.value_vars]
-        numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-        of = dict(zip(model.value_vars, numbers, strict=True))
-        self._places = np.concatenate([of[var] for var in vars])
+        self._places = places(model.value_vars, sizes, vars)
         self._starts = Starts(model, vars, model.initial_point())
 
         self._untuned = settings.coordinates(self.target.size)

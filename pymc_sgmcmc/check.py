@@ -12,8 +12,10 @@ from pymc import Model
 from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.findings import Alarm, Finding
 from pymc_sgmcmc.gradient_findings import gradient_findings
-from pymc_sgmcmc.mixing import mixing_finding
+from pymc_sgmcmc.implied import MEAN_TOLERANCE, VARIANCE_TOLERANCE
+from pymc_sgmcmc.mixing import ESS, R_HAT, mixing_finding
 from pymc_sgmcmc.sd_plot import plot_sd_ratios
+from pymc_sgmcmc.tables import aligned
 from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
 from pymc_sgmcmc.width_finding import width_finding
 
@@ -98,11 +100,11 @@ class Check:
         data, names = self.dataset, self.dataset.coordinate.values
         # How far each figure is on its way to an alarm.
         ways = [
-            (data.r_hat - 1) / 0.05,
-            100 / data.ess,
-            100 / data.ess_of_square,
-            np.abs(data.sd_ratio**2 - 1) / 0.2,
-            np.abs(data.mean_error) / 0.2,
+            (data.r_hat - 1) / (R_HAT - 1),
+            ESS / data.ess,
+            ESS / data.ess_of_square,
+            np.abs(data.sd_ratio**2 - 1) / VARIANCE_TOLERANCE,
+            np.abs(data.mean_error) / MEAN_TOLERANCE,
         ]
         worst = np.argsort(-np.max([np.nan_to_num(way, nan=0.0) for way in ways], axis=0))[:ROWS]
         rows = [_COLUMNS]
@@ -116,12 +118,7 @@ class Check:
                 _with_error(at["sd_ratio"], at["sd_ratio_error"], ".3f"),
                 _with_error(at["mean_error"], at["mean_error_error"], "+.3f"),
             ))  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0])]
-                      + [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)])
-            for row in rows
-        ]  # fmt: skip
+        lines = aligned(rows, left=1)
         if len(names) > ROWS:
             lines.append(f"The {ROWS} closest to an alarm, of {len(names)}; .dataset has all.")
         return lines

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_sgmcmc.exact_gradients import ExactGradients, obstacle, thinned
+from pymc_sgmcmc.exact_gradients import ExactGradients, obstacle
 from pymc_sgmcmc.findings import Alarm, Finding, listed
 from pymc_sgmcmc.implied import MEAN_TOLERANCE, VARIANCE_TOLERANCE, Implied
 from pymc_sgmcmc.unconstrained import FlatDraws
@@ -28,30 +28,29 @@ def gradient_findings(
     exact: ExactGradients, draws: FlatDraws, *, progressbar: bool = True
 ) -> list[Finding]:
     """Two findings: of the sds, and of the means."""
-    m, nothing = len(thinned(len(draws.flat()), draws.size)), np.full(draws.size, np.nan)
     why = obstacle(draws)
     if why:
-        result = Implied(nothing, nothing, nothing, nothing, joint=True)
+        nothing = np.full(draws.size, np.nan)
+        result = Implied(nothing, nothing, nothing, nothing, joint=True, gradients=0)
     else:
         result = exact.at(draws, progressbar=progressbar)
         if result.wrong_sd.any() or result.wrong_mean.any():
             # Few gradients do near a Gaussian. Elsewhere they may err, and with a small error.
-            m = len(thinned(len(draws.flat()), draws.size, most=True))
             result = exact.at(draws, most=True, progressbar=progressbar)
         if np.isnan(result.variance_ratio).all():
             why = (
-                f"The gradients at {m} draws imply no sd of any coordinate: they are not finite, "
-                "or two coordinates are the same."
+                f"The gradients at {result.gradients} draws imply no sd of any coordinate: they "
+                "are not finite, or two coordinates are the same."
             )
-    return [_sds(draws.names, m, result, why), _means(draws.names, m, result, why)]
+    return [_sds(draws.names, result, why), _means(draws.names, result, why)]
 
 
-def _sds(names: tuple[str, ...], m: int, result: Implied, why: str) -> Finding:
+def _sds(names: tuple[str, ...], result: Implied, why: str) -> Finding:
+    m, wrong = result.gradients, result.wrong_sd
     t, ratio, error = result.critical, result.variance_ratio, result.variance_ratio_error
     with np.errstate(invalid="ignore", divide="ignore"):
         sd_ratio = np.sqrt(ratio)
         sd_ratio_error = error / (2 * sd_ratio)
-        wrong = result.wrong_sd
     figures = {"sd_ratio": sd_ratio, "sd_ratio_error": sd_ratio_error}
     title = "Sds"
     if why:
@@ -96,7 +95,8 @@ def _sds(names: tuple[str, ...], m: int, result: Implied, why: str) -> Finding:
     return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
 
 
-def _means(names: tuple[str, ...], m: int, result: Implied, why: str) -> Finding:
+def _means(names: tuple[str, ...], result: Implied, why: str) -> Finding:
+    m, wrong = result.gradients, result.wrong_mean
     t, delta, error = result.critical, result.mean_error, result.mean_error_error
     figures = {"mean_error": delta, "mean_error_error": error}
     title = "Means"
@@ -104,8 +104,6 @@ def _means(names: tuple[str, ...], m: int, result: Implied, why: str) -> Finding
         why = f"An error of a mean needs two gradients for each coordinate: {m} are too few."
     if why:
         return Finding(title, notes=(why,), figures=figures)
-    with np.errstate(invalid="ignore"):
-        wrong = result.wrong_mean
     measured = np.isfinite(delta) & np.isfinite(error)
     largest = np.max(error, where=measured, initial=0.0)
     limit = max(t * largest, MEAN_TOLERANCE) if measured.any() else np.nan

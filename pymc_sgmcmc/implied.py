@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pymc_sgmcmc.significance import ALPHA, critical
+from pymc_sgmcmc.significance import ALPHA, critical, is_wrong
 
 __all__ = ["BLOCKS", "MEAN_TOLERANCE", "VARIANCE_TOLERANCE", "Implied", "implied"]
 
@@ -38,6 +38,8 @@ class Implied:
     joint : bool
         Whether by regression on all coordinates together. If not, the ratio is that of a
         coordinate with the others as drawn, and the mean error is NaN.
+    gradients : int
+        How many there were.
     """
 
     variance_ratio: np.ndarray
@@ -45,6 +47,7 @@ class Implied:
     mean_error: np.ndarray
     mean_error_error: np.ndarray
     joint: bool
+    gradients: int
 
     @property
     def critical(self) -> float:
@@ -54,14 +57,13 @@ class Implied:
     @property
     def wrong_sd(self) -> np.ndarray:
         """Where the sd is an alarm, (d,)."""
-        off = np.abs(self.variance_ratio - 1)
-        return (off > VARIANCE_TOLERANCE) & (off > self.critical * self.variance_ratio_error)
+        off, error = self.variance_ratio - 1, self.variance_ratio_error
+        return is_wrong(off, error, VARIANCE_TOLERANCE, self.critical)
 
     @property
     def wrong_mean(self) -> np.ndarray:
         """Where the mean is an alarm, (d,)."""
-        off = np.abs(self.mean_error)
-        return (off > MEAN_TOLERANCE) & (off > self.critical * self.mean_error_error)
+        return is_wrong(self.mean_error, self.mean_error_error, MEAN_TOLERANCE, self.critical)
 
 
 @np.errstate(invalid="ignore", over="ignore")
@@ -90,7 +92,12 @@ def implied(q: np.ndarray, index: np.ndarray, gradients: np.ndarray) -> Implied:
         ratios.append(ratio)
         errors.append(error)
     return Implied(
-        ratios[0], _jackknife(ratios[1:]), errors[0], _jackknife(errors[1:]), joint=joint
+        ratios[0],
+        _jackknife(ratios[1:]),
+        errors[0],
+        _jackknife(errors[1:]),
+        joint=joint,
+        gradients=len(index),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_sgmcmc.chain import TUNED_STATS
+from pymc_sgmcmc.tables import aligned
 
 __all__ = ["report"]
 
@@ -60,9 +61,7 @@ def report(idata: Any) -> str:
     for sampler in range(samplers):
         for k, chain in enumerate(last.chain.values):
             rows.append(_row(int(chain), {n: v[k, sampler] for n, v in columns.items()}))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(lines)
+    return "\n".join(aligned(rows))
 
 
 def _row(chain: int, stats: dict[str, Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_sgmcmc.implied import VARIANCE_TOLERANCE
+from pymc_sgmcmc.significance import is_wrong
 
 __all__ = ["plot_sd_ratios"]
 
@@ -41,8 +42,7 @@ def plot_sd_ratios(dataset: xr.Dataset, ax: Any = None) -> Any:
     half = dataset.attrs.get("critical_value", np.nan) * 2 * ratio * error  # of the variance ratio
     with np.errstate(invalid="ignore"):
         low, high = np.sqrt(np.maximum(ratio**2 - half, 0)), np.sqrt(ratio**2 + half)
-        off = np.abs(ratio**2 - 1)
-        wrong = (off > VARIANCE_TOLERANCE) & (off > half)
+    wrong = is_wrong(ratio**2 - 1, half, VARIANCE_TOLERANCE, times=1)
     place = np.arange(size)
     band = np.sqrt([1 - VARIANCE_TOLERANCE, 1 + VARIANCE_TOLERANCE])
     ax.axvspan(*band, color="0.9", label="no alarm", zorder=0)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-__all__ = ["ALPHA", "critical", "excess"]
+__all__ = ["ALPHA", "critical", "excess", "is_wrong"]
 
 ALPHA = 0.004
 """Chance of a false alarm of a test of all chains, for all coordinates together."""
@@ -16,6 +16,15 @@ def critical(alpha: float, freedom: float, tests: int) -> float:
     that are estimated with so many degrees of `freedom`.
     """
     return float(stats.t.isf(alpha / (2 * tests), freedom))
+
+
+def is_wrong(deviation, error, tolerance: float, times: float):
+    """Where a deviation is both beyond what is tolerable and significant; False where it is NaN.
+
+    `times`: the standard errors that are significant.
+    """
+    with np.errstate(invalid="ignore"):
+        return (np.abs(deviation) > tolerance) & (np.abs(deviation) > times * error)
 
 
 def excess(ratio, error, tolerance: float, times: float):

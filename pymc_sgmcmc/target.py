@@ -18,6 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batching import find_batches
 from pymc_sgmcmc.density import log_density_terms, stabilized
+from pymc_sgmcmc.entries import entry_name
 from pymc_sgmcmc.evaluation import Evaluation
 from pymc_sgmcmc.inspection import (
     check_initial_point,
@@ -181,8 +182,7 @@ class Target:
         for var, shape in zip(self.vars, self.shapes, strict=True):
             size = int(np.prod(shape))
             if index < size:
-                entry = np.unravel_index(index, shape)
-                return f"{var.name}[{', '.join(map(str, entry))}]" if shape else var.name
+                return entry_name(var.name, shape, index)
             index -= size
         raise IndexError(index)
 

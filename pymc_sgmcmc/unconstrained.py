@@ -1,6 +1,5 @@
 """Draws on the unconstrained scale, where PyMC's value variables and their gradients live."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from pytensor.graph.traversal import truncated_graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.entries import entry_name, places
 from pymc_sgmcmc.minibatch import full_data
 
 __all__ = ["FlatDraws", "Unconstrain", "flat_draws"]
@@ -125,12 +125,18 @@ class Unconstrain:
                 "checks are for these."
             )
         shapes = tuple(values[var].shape[2:] for var in continuous)
+        names = tuple(
+            entry_name(var.name, shape, index)
+            for var, shape in zip(continuous, shapes, strict=True)
+            for index in range(int(np.prod(shape)))
+        )
+        sizes = [int(np.prod(values[var].shape[2:])) for var in model.value_vars]
         flat = [values[var].reshape(*lead, -1).astype(np.float64, copy=False) for var in continuous]
         return FlatDraws(
             continuous,
             shapes,
-            tuple(_names(continuous, shapes)),
-            tuple(_places(model, values, continuous)),
+            names,
+            tuple(places(model.value_vars, sizes, continuous).tolist()),
             flat[0] if len(flat) == 1 else np.concatenate(flat, axis=2),
             {var: values[var].astype(var.dtype) for var in values if var not in continuous},
         )
@@ -170,18 +176,3 @@ def _check_shape(rv: TensorVariable, shape: tuple[int, ...]) -> None:
             f"{rv.name!r} has shape {shape} in the posterior, and {known} in the model: pass the "
             "model that was sampled."
         )
-
-
-def _places(model: Model, values: dict, vars: Iterable[TensorVariable]) -> Iterable[int]:
-    start = 0
-    for var in model.value_vars:
-        size = int(np.prod(values[var].shape[2:]))
-        if var in vars:
-            yield from range(start, start + size)
-        start += size
-
-
-def _names(vars: Iterable[TensorVariable], shapes: Iterable[tuple[int, ...]]) -> Iterable[str]:
-    for var, shape in zip(vars, shapes, strict=True):
-        for entry in np.ndindex(*shape):
-            yield f"{var.name}[{', '.join(map(str, entry))}]" if shape else var.name

@@ -1,0 +1,23 @@
+"""What the coordinates of a flat vector are called, and where they are among those of a model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["entry_name", "places"]
+
+
+def entry_name(name: str, shape: tuple[int, ...], index: int) -> str:
+    """Entry `index` of a raveled variable of that shape, as in ``beta[3]``."""
+    entry = np.unravel_index(index, shape)
+    return f"{name}[{', '.join(map(str, entry))}]" if shape else name
+
+
+def places(
+    all_vars: Sequence[TensorVariable], sizes: Sequence[int], vars: Sequence[TensorVariable]
+) -> np.ndarray:
+    """The number of each coordinate of `vars` among those of `all_vars`, of `sizes`, end to end."""
+    numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    of = dict(zip(all_vars, numbers, strict=True))
+    return np.concatenate([of[var] for var in vars])
