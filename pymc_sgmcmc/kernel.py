@@ -148,14 +148,12 @@ class Kernel:
                 raise ValueError(
                     f"update asked for {len(trace.estimates)} gradients: an inner step has one."
                 )
-            self._at_start = trace.points[0] is values[0]
             return [value.astype(self.dtype) for value in new], trace
 
         def inner_step(h, *args):
             numbers, args = args[: len(planned)], args[len(planned) :]
             on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
             new, trace = advance(h, numbers, on_rows, z, *args[: len(start)])
-            self.n_noise = trace.n_noise
             return [*new, trace.estimates[0][1]]
 
         *paths, g = scan(
@@ -169,19 +167,20 @@ class Kernel:
         before = {name: pt.concatenate([start[name][None], after[name][:-1]]) for name in start}
         # The last step again, for the value of U where its gradient was taken; and U at its end,
         # which is infinite outside the support.
-        last_rows = [row[-1] for row in rows]
+        last_rows, last_values = [row[-1] for row in rows], [path[-1] for path in before.values()]
         _, last = advance(
             step_sizes[-1],
             [values[-1] for values in planned.values()],
             last_rows,
             normals[-1],
-            *(path[-1] for path in before.values()),
+            *last_values,
         )
+        self.n_noise = last.n_noise
         end, _ = estimate(after["q"][-1], last_rows, weights)
         # Of q that the chain returns: elsewhere they would be blind to the error of the step.
         relative = before | {"q": before["q"] - origin}
         pairs = relative["q"], g
-        if not self._at_start:
+        if last.points[0] is not last_values[0]:
             _, first = estimate(start["q"], [row[0] for row in rows], weights)
             pairs = relative["q"][:1], first[None]
         own = {name: wide(values) for name, values in planned.items()} | data

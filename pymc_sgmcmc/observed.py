@@ -28,15 +28,15 @@ class Observed(ChainStep):
 
     def _open(self, q: np.ndarray) -> None:
         """Before a draw from `q`: start sums where they are to start."""
-        draws, z = self.running_sums.draws, self._to_coordinates(q)
+        draws = self.running_sums.draws
         if not self.tune and not self.watching:
             self.watched = start(self.watched, self._sight(q))
             self.watching = True
-            centre = self.running_sums.origin + self.running_sums.mean("q") if draws else z
-            self.running_sums = RunningSums.start(centre)
+            centre = self.running_sums.origin + self.running_sums.mean("q")
+            self.running_sums = RunningSums.start(centre if draws else self._to_coordinates(q))
         # While tuning, what is looked at in the end is the last half, at most.
         elif draws == 0 or (self.tune and self.draw & (self.draw - 1) == 0):
-            self.running_sums = RunningSums.start(z)
+            self.running_sums = RunningSums.start(self._to_coordinates(q))
 
     def _observe(self, q: np.ndarray, output: KernelOutput, steps: int) -> None:
         """Take in a draw that ended in `q`."""

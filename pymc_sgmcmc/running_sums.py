@@ -30,8 +30,8 @@ class RunningSums:
     batches : array, shape (batches, 4, d)
         Sums of q, g at q, qg and virial in consecutive batches of equal length; what is left
         over at the end is in none.
-    length, length_steps : int
-        Draws, and inner steps, in a batch.
+    length : int
+        Draws in a batch.
     """
 
     origin: np.ndarray
@@ -40,25 +40,23 @@ class RunningSums:
     sums: np.ndarray
     batches: np.ndarray
     length: int
-    length_steps: int
 
     @classmethod
     def start(cls, origin: np.ndarray) -> "RunningSums":
         d = len(origin)
         nothing, none = np.zeros((len(MOMENTS), d)), np.zeros((0, len(MOMENTS) - PAIRED, d))
-        return cls(np.asarray(origin, dtype=float), 0, 0, nothing, none, 1, 0)
+        return cls(np.asarray(origin, dtype=float), 0, 0, nothing, none, 1)
 
     def add(self, sums: np.ndarray, steps: int) -> "RunningSums":
         """The sums with those of one more draw, of `steps` inner steps."""
-        total, draws, batches = self.sums + sums, self.draws + 1, self.batches
-        length, length_steps = self.length, self.length_steps or steps
+        total, draws = self.sums + sums, self.draws + 1
+        batches, length = self.batches, self.length
         if draws % length == 0:
             rest = total[PAIRED:] - batches.sum(axis=0)
             batches = np.concatenate([batches, rest[None]])
         fewest = max(4, min(BATCHES, 2**19 // total.shape[1]))
         if len(batches) == 2 * fewest:
-            batches = batches[::2] + batches[1::2]
-            length, length_steps = 2 * length, 2 * length_steps
+            batches, length = batches[::2] + batches[1::2], 2 * length
         return replace(
             self,
             draws=draws,
@@ -66,8 +64,12 @@ class RunningSums:
             sums=total,
             batches=batches,
             length=length,
-            length_steps=length_steps,
         )
+
+    def batch_means(self) -> np.ndarray:
+        """Means of q, g at q, qg and virial over the inner steps of each batch, (4, batches, d)."""
+        steps = self.length * self.steps // max(self.draws, 1)
+        return np.moveaxis(self.batches, 1, 0) / max(steps, 1)
 
     def mean(self, name: str) -> np.ndarray:
         """The mean of a moment over the inner steps, (d,); NaN before the first."""

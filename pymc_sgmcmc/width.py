@@ -38,7 +38,7 @@ class Width:
     @cached_property
     def _of_batches(self) -> dict[str, np.ndarray]:
         """W in each batch, about the mean of all, (batches, d), by kind."""
-        q, g, qg, virial = np.moveaxis(self.sums.batches, 1, 0) / self.sums.length_steps
+        q, g, qg, virial = self.sums.batch_means()
         m, mean_g = self.sums.mean("q"), self.sums.mean("g_at_q")
         return {"direct": qg - m * g - mean_g * (q - m), "implied": virial}
 
@@ -55,7 +55,7 @@ class Width:
         """What the covariance of q and g lacks, as its mean of q is that of the chain itself."""
         if self.freedom < 1:
             return 0.0 * self.sums.origin
-        q, g = np.moveaxis(self.sums.batches[:, :2], 1, 0) / self.sums.length_steps
+        q, g, *_ = self.sums.batch_means()
         products = (q - q.mean(axis=0)) * (g - g.mean(axis=0))
         return products.sum(axis=0) / (len(q) * self.freedom)
 

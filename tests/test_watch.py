@@ -20,18 +20,18 @@ from pymc_sgmcmc import (
 )
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.running_sums import RunningSums
-from pymc_sgmcmc.watch import Sight, is_due, start
+from pymc_sgmcmc.watch import Sight, _centre, is_due, start
 from pymc_sgmcmc.watched import Watched
 from pymc_sgmcmc.width import Width
 from tests.samplers import sample
 
-MEAN_RATIO = np.array([1.0, 4.0, 25.0])
+PRECISIONS = np.array([1.0, 4.0, 25.0])
 """Precisions of a Gaussian."""
 
 
 def gaussian():
     with pm.Model() as model:
-        pm.Normal("q", 0.0, 1 / np.sqrt(MEAN_RATIO), shape=3)
+        pm.Normal("q", 0.0, 1 / np.sqrt(PRECISIONS), shape=3)
     return model
 
 
@@ -93,7 +93,7 @@ def test_a_step_that_is_too_long_is_said_once(cores):
     sums = running_sums(idata)
     assert (sums.steps == 1100 * 50).all() and (sums.freedom >= 19).all()
     ratio = (sums.qg - sums.q * sums.g_at_q).values
-    expected = 1 / (1 - 0.02 * MEAN_RATIO / 2)
+    expected = 1 / (1 - 0.02 * PRECISIONS / 2)
     # Errors of one chain: by batch means, and from the exact autocorrelation of q^2.
     error = (sums.direct_spread / np.sqrt(sums.steps)).values
     # Coordinates come by in turn, and the metric is none: place is the coordinate.
@@ -191,7 +191,7 @@ def kinds(warnings):
 @pytest.mark.parametrize("cls", [SGHMC, SGNHT, Santa])
 def test_one_excursion_is_seen_at_the_next_look(cls):
     with gaussian() as model:
-        step = cls(step_size=0.1, metric=1 / MEAN_RATIO)
+        step = cls(step_size=0.1, metric=1 / PRECISIONS)
     point, warnings = walk(step, begun(step, model), 100)
     assert kinds(warnings) == []
     step.carried = (step.carried[0] + 30.0, *step.carried[1:])
@@ -241,7 +241,6 @@ def test_gradient_noise_is_no_reason_for_a_thermostat_alarm():
 def test_a_centre_that_costs_noise():
     with means() as model:
         step = SGHMC(step_size=0.05, batch_size=10, gradient="control_variate", metric=np.ones(3))
-    # Rows of another curvature than the others make gradients depend on the distance.
     assert step._tuner is not None
     point = begun(step, model)
     sight = step._sight(np.concatenate([value.ravel() for value in point.values()]))
@@ -249,12 +248,6 @@ def test_a_centre_that_costs_noise():
     far = replace(sight, plain=0.25)
     (alarm,) = Watched.nothing(3).heard([_centre(far)]).pending
     assert "4 times that of plain ones" in alarm[1]
-
-
-def _centre(sight):
-    from pymc_sgmcmc.watch import _centre
-
-    return _centre(sight)
 
 
 def sight_of(**facts):

@@ -159,10 +159,9 @@ class SGNHT(SGMCMC):
         return float(np.min(self.diffusion)) * self.temperature
 
     def longest_step(self, curvature):
-        if self.integrator != "euler":
-            return longest_step(self.integrator, curvature, 0.0)
         friction = float(np.max(self.diffusion))
-        return min(longest_step(self.integrator, curvature, friction), 1 / (2 * friction))
+        longest = longest_step(self.integrator, curvature, friction)
+        return min(longest, 1 / (2 * friction)) if self.integrator == "euler" else longest
 
     def widening(self, rate):
         rate = rate / self.capacity()
