@@ -173,7 +173,12 @@ class SGMCMC(Sampler, Lifecycle):
         if settings.tunes():
             self._check_tunable()
             self._tuner = Tuner(
-                self.target, self._source, self._plan, self.step_bias, self.steps_per_draw
+                self.target,
+                self._source,
+                self._plan,
+                self.step_bias,
+                self.longest_step,
+                self.steps_per_draw,
             )
             self.stats_dtypes_shapes = self.stats_dtypes_shapes | TUNED_STATS
             types = {name: dtype for name, (dtype, _) in TUNED_STATS.items()}

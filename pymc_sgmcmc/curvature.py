@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytensor
 
-__all__ = ["equilibrated", "factor_of", "hessian", "largest_curvature"]
+__all__ = ["equilibrated", "factor_of", "hessian", "largest_curvature", "steepest"]
 
 Gradient = Callable[[np.ndarray], np.ndarray]
 
@@ -62,14 +62,39 @@ def largest_curvature(
 
     `gradient` and `points` are in coordinates in which the posterior's sds are about one.
     """
-    width, largest = 0.05 if _coarse() else 1e-3, 0.0
+    largest = 0.0
     for point in points:
         v = rng.standard_normal(len(point))
         for _ in range(iterations):
-            v = width * v / np.linalg.norm(v)
-            v = (gradient(point + v) - gradient(point - v)) / (2 * width)
-            norm = np.linalg.norm(v)
-            if not (np.isfinite(norm) and norm > 0):
+            product = _product(gradient, point, v)
+            if product is None:
                 break
-            largest = max(largest, float(norm))
+            v, largest = product, max(largest, float(np.linalg.norm(product)))
     return largest
+
+
+def steepest(
+    gradient: Gradient, points: np.ndarray, rng: np.random.Generator, number: int
+) -> np.ndarray:
+    """The `number` of `points` (k, d) where the curvature is largest.
+
+    By one power iteration at each of them, from a mixture of where the last one led and of chance:
+    the direction may be another one.
+    """
+    direction, norms = np.zeros(points.shape[1]), np.zeros(len(points))
+    for i, point in enumerate(points):
+        chance = rng.standard_normal(len(point))
+        product = _product(gradient, point, direction + chance / np.linalg.norm(chance))
+        if product is not None:
+            norms[i] = np.linalg.norm(product)
+            direction = product / norms[i]
+    return points[np.argsort(-norms, kind="stable")[:number]]
+
+
+def _product(gradient: Gradient, point: np.ndarray, v: np.ndarray) -> np.ndarray | None:
+    """The Hessian at `point` times `v` / |v|; None where it is zero or not finite."""
+    width = 0.05 if _coarse() else 1e-3
+    step = width * v / np.linalg.norm(v)
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = (gradient(point + step) - gradient(point - step)) / (2 * width)
+    return product if np.isfinite(product).all() and product.any() else None

@@ -13,7 +13,7 @@ import pytensor
 
 from pymc_sgmcmc.batches import BatchSource
 from pymc_sgmcmc.coordinates import Coordinates, pull
-from pymc_sgmcmc.curvature import largest_curvature
+from pymc_sgmcmc.curvature import largest_curvature, steepest
 from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.locate import PART, locate
 from pymc_sgmcmc.target import Target
@@ -37,6 +37,9 @@ STEP_SHARE = 0.6
 SLOWEST = 0.05
 """The pace of the directions with the noisiest gradients, at least."""
 
+CLOSE = 6
+"""Points whose curvature is looked at closely."""
+
 UNCERTAINTY = 0.08
 """How far a measured noise may be off at least, relatively: what may remain of it when it is
 subtracted. Or two standard errors, if that is more."""
@@ -57,6 +60,8 @@ class Tuner:
     plan : Plan
     step_bias : callable
         ``step_bias(h, curvature)``: the relative error of a variance by the step size alone.
+    longest_step : callable
+        ``longest_step(curvature)``: the step size that is stable there, and longer ones are not.
     steps : int
         Inner steps a draw.
     """
@@ -67,10 +72,11 @@ class Tuner:
         source: BatchSource,
         plan: Plan,
         step_bias: Callable[[float, float], float],
+        longest_step: Callable[[float], float],
         steps: int,
     ):
         self._target, self._source, self._plan, self._steps = target, source, plan, steps
-        self._step_bias = step_bias
+        self._step_bias, self._longest_step = step_bias, longest_step
 
     def start(
         self, tuned: Tuned, q: np.ndarray, capacity: float, rng: np.random.Generator
@@ -147,8 +153,12 @@ class Tuner:
             _, g = self._target.value_and_gradient(coordinates.position(z), rows)
             return pull(coordinates.factor, g)
 
-        curvature = largest_curvature(gradient, points[:6], rng)
+        curvature = largest_curvature(gradient, points[:CLOSE], rng)
         longest = self._longest(curvature)
+        if not tuned.warming:  # and stable wherever the chain went
+            extremes = steepest(gradient, points, rng, CLOSE)
+            largest_there = largest_curvature(gradient, extremes, rng)
+            longest = min(longest, self._longest_step(max(1.0, curvature, largest_there)) / 2)
         tuned = replace(tuned, curvature=curvature)
         V, room = np.zeros_like(coordinates.factor), np.inf
         if self._target.groups:

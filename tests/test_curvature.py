@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_sgmcmc.curvature import equilibrated, factor_of, hessian, largest_curvature
+from pymc_sgmcmc.curvature import equilibrated, factor_of, hessian, largest_curvature, steepest
 
 
 def rotated(eigenvalues, seed=1):
@@ -164,3 +164,16 @@ def test_largest_curvature_where_there_is_none():
     points = np.ones((2, 3))
     for value in (0.0, np.nan):
         assert largest_curvature(lambda q: value * q, points, np.random.default_rng(10)) == 0.0
+
+
+def test_steepest_finds_the_rare_points_of_large_curvature():
+    points = np.random.default_rng(11).normal(size=(200, 3))
+    points[[17, 160], 1] = [6.0, -5.0]
+    got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(12), 6)
+    assert {6.0, -5.0} <= set(got[:, 1])
+
+
+def test_steepest_where_gradients_are_not_finite():
+    points = np.array([[1.0, 1.0], [3.0, 1.0], [np.inf, 1.0], [2.0, 1.0]])
+    got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(13), 2)
+    np.testing.assert_array_equal(got, points[[1, 3]])

@@ -17,6 +17,7 @@ from pymc_sgmcmc.locate import Located
 from pymc_sgmcmc.settings import MANY_ROWS
 from pymc_sgmcmc.tuning import STEP_SHARE
 from pymc_sgmcmc.windows import window_length
+from tests.benchmarks.trust_models import eight_schools
 from tests.samplers import draws, regression, sample
 
 SAMPLERS = [SGLD, SGHMC, SGNHT, Santa]
@@ -99,6 +100,19 @@ def test_a_far_start_ends_in_the_same_place():
         idata = tuned(step, initvals=[{"beta": mean + 1000 * s * direction * sd} for s in
                                       (1, -1, 3, -3)])  # fmt: skip
     check_posterior(draws(idata), mean, sd, slack=0.01)
+
+
+@pytest.mark.parametrize("sampler", [SGHMC, SGNHT, Santa])
+def test_the_step_is_stable_in_the_tails(sampler):
+    """Where tau is large, the curvature of this posterior is up to 40 times that of the bulk."""
+    problem = eight_schools()
+    with problem.model:
+        idata = tuned(sampler(), tune=1000, chains=6, keep_warning_stat=True)
+    sds = problem.coordinates(idata.posterior).std(axis=1) / problem.sd
+    error = sds.std(axis=0, ddof=1) / np.sqrt(len(sds))
+    assert (np.abs(sds.mean(axis=0) - 1) < 4 * error + 0.03).all()
+    kinds = [w.extra for w in idata.sample_stats["warning"].values.ravel() if w is not None]
+    assert not {"excursion", "width"} & set(kinds), kinds
 
 
 @pytest.mark.parametrize("tune", [1, 99, 100, 349, 351])

@@ -9,7 +9,7 @@ from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import fraction, natural, one_of, per_coordinate, positive
-from pymc_sgmcmc.integrators import step_bias, thermostat
+from pymc_sgmcmc.integrators import longest_step, step_bias, thermostat
 from pymc_sgmcmc.schedules import Annealing
 
 __all__ = ["Santa"]
@@ -180,11 +180,18 @@ class Santa(SGMCMC):
         }
 
     def step_bias(self, h, curvature):
-        bias = step_bias(h, curvature)
+        bias = step_bias(self.integrator, h, curvature)
         return max(bias, h * np.mean(self.diffusion) / 2) if self.integrator == "euler" else bias
 
     def capacity(self):
         return self.temperature * (1.0 if self._by_metric else float(np.min(self.diffusion)))
+
+    def longest_step(self, curvature):
+        if self.step_size is not None:
+            return np.inf  # its g is not known beforehand; where a step is tuned, it is below 1
+        return longest_step(
+            self.integrator, curvature, float(np.max(self.coefficients()["diffusion"]))
+        )
 
     def widening(self, rate):
         return 0 * rate

@@ -98,7 +98,7 @@ class SGHMC(SGMCMC):
         return {"friction": friction, "diffusion": diffusion}
 
     def step_bias(self, h, curvature):
-        return step_bias(h, curvature)
+        return step_bias(self.integrator, h, curvature)
 
     def capacity(self):
         return float(np.min(self.friction)) * self.temperature

@@ -152,7 +152,7 @@ class SGNHT(SGMCMC):
         }
 
     def step_bias(self, h, curvature):
-        bias = step_bias(h, curvature)
+        bias = step_bias(self.integrator, h, curvature)
         return max(bias, h * np.mean(self.diffusion) / 2) if self.integrator == "euler" else bias
 
     def capacity(self):
