@@ -35,10 +35,10 @@ def thermostat(xi, p, temperature, mass, h):
 def step_bias(integrator, h, curvature):
     """The relative error of a posterior variance that a step h may cause.
 
-    On a Gaussian BAOAB has none, and the others about h^2 times the curvature / 4; elsewhere all
-    are of second order. In coordinates in which the
-    posterior's sds are one, h = 0.3 left sds within 5 % on a score of posteriors where curvatures
-    did not exceed about 10, and a step of 1 / sqrt(curvature) where they did.
+    On a Gaussian BAOAB causes none, and the others about h^2 times the curvature / 4; elsewhere all
+    are of second order. In coordinates in which the posterior's sds are one, h = 0.3 left sds
+    within 5 % on a score of posteriors where curvatures did not exceed about 10, and a step of
+    1 / sqrt(curvature) where they did.
     """
     return h**2 * max(curvature / (33 if integrator == "BAOAB" else 4), 1 / 3)
 

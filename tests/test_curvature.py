@@ -168,9 +168,10 @@ def test_largest_curvature_where_there_is_none():
 
 def test_steepest_finds_the_rare_points_of_large_curvature():
     points = np.random.default_rng(11).normal(size=(200, 3))
-    points[[17, 160], 1] = [6.0, -5.0]
+    rare = [3, 17, 60, 111, 160, 199]
+    points[rare, 1] *= 30.0 / np.abs(points[rare, 1])
     got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(12), 6)
-    assert {6.0, -5.0} <= set(got[:, 1])
+    assert np.sum(np.abs(got[:, 1]) == 30.0) >= 5  # one may be missed by chance
 
 
 def test_steepest_where_gradients_are_not_finite():
