@@ -171,7 +171,7 @@ def test_steepest_finds_the_rare_points_of_large_curvature():
     rare = [3, 17, 60, 111, 160, 199]
     points[rare, 1] *= 30.0 / np.abs(points[rare, 1])
     got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(12), 6)
-    assert np.sum(np.abs(got[:, 1]) == 30.0) >= 5  # one may be missed by chance
+    assert np.sum(np.abs(got[:, 1]) > 29) >= 5  # one may be missed by chance
 
 
 def test_steepest_where_gradients_are_not_finite():
