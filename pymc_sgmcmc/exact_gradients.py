@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
 from pymc import Model
 from rich.progress import Progress
 
-from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batching import AUTO
 from pymc_sgmcmc.implied import BLOCKS, Implied, implied
 from pymc_sgmcmc.minibatch import full_data
@@ -26,9 +24,6 @@ _log = logging.getLogger("pymc.sgmcmc")
 
 FEWEST, MOST = 40, 400
 """Draws at which gradients are taken: four for each coordinate, within these."""
-
-CHUNK = 2**17
-"""Numbers of row data in one chunk: 1 MB, which stays in the processor's cache for all draws."""
 
 PATIENCE = 2.0
 """Seconds after which a progress bar appears."""
@@ -71,56 +66,28 @@ class ExactGradients:
     ) -> np.ndarray:
         """The gradient of U, on all rows, at the rows `index` (m,) of `draws.flat()`: (m, d)."""
         if self._target is None:
-            self._compile(draws.point(int(index[0])))
-        dtype, lengths = pytensor.config.floatX, self._target.examine()
-        points = draws.flat()[index].astype(dtype)
+            self._target = self._target_at(draws.point(int(index[0])))
+        self._target.examine()
+        points = draws.flat()[index]
         others = [draws.others_at(int(i)) for i in index] if draws.others else []
         total = np.zeros(points.shape)
-        # All draws in turn on one chunk of the data: it is then read from memory once.
-        work = [(piece, k) for piece in self._pieces(lengths, dtype) for k in range(len(points))]
-        for piece, k in _with_bar(work, "Exact gradients", progressbar):
+        # All draws in turn on one part of the data: it is then read from memory once.
+        work = [(part, k) for part in self._target.parts() for k in range(len(points))]
+        for part, k in _with_bar(work, "Exact gradients", progressbar):
             if others:
                 for var, value in others[k].items():
                     self._target.shared[var].set_value(value)
-            total[k] += self._function(points[k], *piece)[0]
+            total[k] += part(points[k])[1]
         return total
 
-    def _compile(self, point: dict[str, np.ndarray]) -> None:
-        vars, settings = self.model.continuous_value_vars, {"initial_point": point}
+    def _target_at(self, point: dict[str, np.ndarray]) -> Target:
+        vars = self.model.continuous_value_vars
+        settings = {"initial_point": point, "backend": self._backend}
         with _quiet():
             try:
-                target = Target(self.model, vars, batch_size=AUTO, **settings)
+                return Target(self.model, vars, batch_size=AUTO, **settings)
             except ValueError:  # Rows that do not separate, say: all of them at once, then.
-                target = Target(self.model, vars, **settings)
-        dtype = pytensor.config.floatX
-        q = pt.vector("q", dtype=dtype, shape=(target.size,))
-        exact_weight = pt.scalar("exact_weight", dtype=dtype)
-        weights = [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in target.groups]
-        bounds = [pt.lscalars(f"{group.name}_start", f"{group.name}_stop")
-                  for group in target.groups]  # fmt: skip
-        slices = {
-            data.slice: data.source[(slice(None),) * data.axis + (slice(*ends),)]
-            for group, ends in zip(target.groups, bounds, strict=True)
-            for data in group.data
-        }
-        _, gradient = target.estimator(exact_weight)(q, slices, weights)
-        inputs = [q, exact_weight, *weights, *(end for ends in bounds for end in ends)]
-        self._function = CompiledGraph(inputs, [gradient], self._backend or Backend())
-        self._target = target
-
-    def _pieces(self, lengths: Sequence[int], dtype: str) -> Iterator[list[np.ndarray]]:
-        """Arguments that follow q: weights and row bounds, for parts of U that add up to it."""
-        zero, one, groups = np.array(0, dtype), np.array(1, dtype), len(lengths)
-        zeros, first = [zero] * groups, [np.array(0), np.array(1)] * groups
-        yield [one, *zeros, *first]
-        for k, group in enumerate(self._target.groups):
-            widest = max(np.prod(data.shape) / lengths[k] for data in group.data)
-            chunk = max(1, int(CHUNK / widest))
-            for start in range(0, lengths[k], chunk):
-                weights, bounds = list(zeros), list(first)
-                weights[k] = one
-                bounds[2 * k : 2 * k + 2] = map(np.array, (start, min(start + chunk, lengths[k])))
-                yield [zero, *weights, *bounds]
+                return Target(self.model, vars, **settings)
 
 
 def thinned(n: int, size: int, *, most: bool = False) -> np.ndarray:

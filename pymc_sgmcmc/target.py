@@ -19,7 +19,7 @@ from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batching import find_batches
 from pymc_sgmcmc.density import log_density_terms, stabilized
 from pymc_sgmcmc.entries import entry_name
-from pymc_sgmcmc.evaluation import Evaluation
+from pymc_sgmcmc.evaluation import Evaluation, Part
 from pymc_sgmcmc.inspection import (
     check_initial_point,
     check_model,
@@ -239,6 +239,13 @@ class Target:
             return self._evaluation.exact(q, lengths)
         weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
         return self._evaluation.on_rows(q, weights, rows)
+
+    def parts(self) -> list[Part]:
+        """Functions of q that return values and gradients: together those of U on all rows.
+
+        Each reads a part of the data that is small enough to stay in the processor's cache.
+        """
+        return self._evaluation.parts(self.check_lengths())
 
     def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
         """The part of `rows` in the gradient that is due to group `k`: N_k times their mean."""

@@ -63,14 +63,14 @@ def test_rows_are_taken_as_numpy_does(backend, shape, dtype):
     x, rows = pt.tensor("x", dtype=dtype, shape=(None,) * len(shape)), pt.lvector("rows")
     take = Backend(backend).function([x, rows], [take_rows(x, rows)])
     data = (np.arange(np.prod(shape)) % 5).reshape(shape).astype(dtype)
-    for chosen in ([3, 0, 6, 3], [5], [1, 2, 3, 4]):
+    for chosen in ([3, 0, 6, 3], [5], [1, 2, 3, 4], [0, 1, 2, 5]):
         chosen = np.array(chosen)
         np.testing.assert_array_equal(take(data, chosen)[0], data[chosen])
         for view in (data[::-1], np.asfortranarray(data)):
             np.testing.assert_array_equal(take(view, chosen)[0], view[chosen])
-    for wrong in (7, -1):
+    for wrong in ([0, 7], [0, -1], [5, 6, 7], [-1, 0]):
         with pytest.raises(IndexError):
-            take(data, np.array([0, wrong]))
+            take(data, np.array(wrong))
 
 
 def test_a_mode_of_the_users_own(capsys):

@@ -6,7 +6,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_sgmcmc import exact_gradients
+from pymc_sgmcmc import evaluation
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.check import Checker, check
 from pymc_sgmcmc.compat import from_groups
@@ -254,7 +254,7 @@ def test_unconstrained_values(mixed):
 
 
 def test_gradients_are_those_of_pymc(mixed, monkeypatch):
-    monkeypatch.setattr(exact_gradients, "CHUNK", 150)  # several chunks, the last one short
+    monkeypatch.setattr(evaluation, "CHUNK", 150)  # several chunks, the last one short
     draws = flat_draws(posterior_of(**draw_mixed()), mixed)
     index = [0, 7, 31, 59]
     gradients = ExactGradients(mixed, backend=PYTHON).gradients(draws, index)
