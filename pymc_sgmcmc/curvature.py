@@ -78,13 +78,14 @@ def steepest(
 ) -> np.ndarray:
     """The `number` of `points` (k, d) where the curvature is largest.
 
-    By one power iteration at each of them, from a mixture of where the last one led and of chance:
-    the direction may be another one.
+    By one power iteration at each of them, from a mixture of where the last one led and of chance,
+    as the direction may be another one.
     """
     direction, norms = np.zeros(points.shape[1]), np.zeros(len(points))
     for i, point in enumerate(points):
         chance = rng.standard_normal(len(point))
-        product = _product(gradient, point, direction + chance / np.linalg.norm(chance))
+        # Twice, lest they cancel.
+        product = _product(gradient, point, direction + 2 * chance / np.linalg.norm(chance))
         if product is not None:
             norms[i] = np.linalg.norm(product)
             direction = product / norms[i]

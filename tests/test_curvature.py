@@ -174,6 +174,12 @@ def test_steepest_finds_the_rare_points_of_large_curvature():
     assert np.sum(np.abs(got[:, 1]) > 29) >= 5  # one may be missed by chance
 
 
+def test_steepest_in_one_dimension():
+    points = np.random.default_rng(14).normal(size=(50, 1))
+    got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(15), 3)
+    assert set(np.abs(got[:, 0])) == set(np.sort(np.abs(points[:, 0]))[-3:])
+
+
 def test_steepest_where_gradients_are_not_finite():
     points = np.array([[1.0, 1.0], [3.0, 1.0], [np.inf, 1.0], [2.0, 1.0]])
     got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(13), 2)
