@@ -1,11 +1,11 @@
 """What it costs to know: the running sums of an inner step, and `check` on a million rows.
 
-The step: logistic regression as in `inner_step`, through `pm.sample`, with the kernel's sums and
-without them, in turns; a step's time is the slope between a short and a long run. `check`: logistic
+The step: logistic regression as in `inner_step`, by draws of 50 steps, with the kernel's sums and
+without them, in many short turns; the quartiles of their ratios are shown. `check`: logistic
 regression, N = 1e6, d = 20, four chains, in a process whose compilation cache is its own: the first
 call compiles, the second is the one of a user who has it in the cache.
 
-Run: python -m tests.benchmarks.trust_cost [--repeats 7] [--rows 1000000]
+Run: python -m tests.benchmarks.trust_cost [--turns 60] [--rows 1000000]
 """
 
 import os
@@ -29,7 +29,7 @@ from pymc_sgmcmc import SGNHT, check, kernel
 from pymc_sgmcmc.moments import MOMENTS
 from tests.benchmarks import inner_step, sizes
 
-SHORT, LONG = 400, 2_000
+DRAWS = 100
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1}
 
 
@@ -38,24 +38,25 @@ def no_sums(before, gradients, pairs, virial):
     return pt.zeros((len(MOMENTS), 1)) + 0 * gradients[-1] + 0 * pairs[0][-1]
 
 
-def cost_of_sums(sampler, backend, repeats):
-    """Microseconds of a step without sums, and the ratios of those with them."""
-    with inner_step.model_of(*inner_step.data()):
+def cost_of_sums(sampler, backend, turns):
+    """Microseconds of a step without sums, and the ratios of those with them, by turn."""
+    with inner_step.model_of(*inner_step.data()) as model:
         steps = {"with": inner_step.step_method(backend, sampler)}
         with patch.object(kernel, "moment_sums", no_sums):
             steps["without"] = inner_step.step_method(backend, sampler)
+    for step in steps.values():
+        step.start_chain(np.random.default_rng(1))
+        step.stop_tuning()
+    points = dict.fromkeys(steps, model.initial_point())
 
-        def run(step, draws):
-            begin = time.perf_counter()
-            pm.sample(step=step, draws=draws, tune=0, chains=1, cores=1, **QUIET)
-            return time.perf_counter() - begin
+    def run(name):
+        begin = time.perf_counter()
+        for _ in range(DRAWS):
+            points[name], _ = steps[name].step(points[name])
+        return 1e6 * (time.perf_counter() - begin) / (DRAWS * inner_step.STEPS)
 
-        slopes = {name: [] for name in steps}
-        for _ in range(repeats):
-            for name, step in steps.items():
-                span = run(step, LONG) - run(step, SHORT)
-                slopes[name].append(1e6 * span / ((LONG - SHORT) * inner_step.STEPS))
-    return np.median(slopes["without"]), np.array(slopes["with"]) / slopes["without"]
+    times = np.array([[run(name) for name in steps] for _ in range(turns + 1)])[1:]
+    return np.median(times[:, 1]), times[:, 0] / times[:, 1]
 
 
 def seconds_of_check(n):
@@ -80,27 +81,24 @@ def in_fresh_process(folder, function, *args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=60)
     parser.add_argument("--rows", type=float, default=1e6)
     args = parser.parse_args()
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    print(
-        "| sampler | backend | microseconds a step | with running sums (range) |\n|---|---|---|---|"
-    )
+    print("| sampler | backend | microseconds a step | with running sums (quartiles) |")
+    print("|---|---|---|---|")
     for sampler in ("SGLD", "SGHMC", "SGNHT"):
         for backend in ("c", "numba"):
-            alone, ratios = cost_of_sums(sampler, backend, args.repeats)
+            alone, ratios = cost_of_sums(sampler, backend, args.turns)
+            low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
             print(
-                f"| {sampler} | {backend} | {alone:.1f} "
-                f"| {np.median(ratios):.3f} ({ratios.min():.3f}-{ratios.max():.3f}) |",
+                f"| {sampler} | {backend} | {alone:.1f} | {median:.3f} ({low:.3f}-{high:.3f}) |",
                 flush=True,
             )
     with tempfile.TemporaryDirectory() as folder:
         cold, _ = in_fresh_process(folder, seconds_of_check, int(args.rows))
         warm, report = in_fresh_process(folder, seconds_of_check, int(args.rows))
-    print(
-        f"\ncheck, N = {args.rows:,.0f}, d = {sizes.D}: {warm:.1f} s ({cold:.1f} s to compile too)"
-    )
+    print(f"\ncheck, N = {args.rows:,.0f}, d = {sizes.D}: {warm:.1f} s ({cold:.1f} s to compile too)")
     print(report)
 
 
