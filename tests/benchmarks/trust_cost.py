@@ -35,7 +35,7 @@ QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed
 
 def no_sums(before, gradients, pairs, virial):
     """In place of the kernel's sums: nothing, but every input of the kernel must be used."""
-    return pt.zeros((len(MOMENTS), 1)) + 0 * gradients[-1] + 0 * pairs[0][-1]
+    return pt.full((len(MOMENTS), 1), np.nan) + 0 * gradients[-1] + 0 * pairs[0][-1]
 
 
 def cost_of_sums(sampler, backend, turns):
@@ -98,7 +98,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cold, _ = in_fresh_process(folder, seconds_of_check, int(args.rows))
         warm, report = in_fresh_process(folder, seconds_of_check, int(args.rows))
-    print(f"\ncheck, N = {args.rows:,.0f}, d = {sizes.D}: {warm:.1f} s ({cold:.1f} s to compile too)")
+    print(
+        f"\ncheck, N = {args.rows:,.0f}, d = {sizes.D}: {warm:.1f} s, with compilation {cold:.1f} s"
+    )
     print(report)
 
 
