@@ -19,14 +19,13 @@ import argparse
 import logging
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import arviz as az
 import numpy as np
 import pymc as pm
 
 from pymc_sgmcmc import SGNHT
+from tests.benchmarks.fresh import in_fresh_process
 from tests.benchmarks.logistic import chunks, labels, posterior
 
 D = 20
@@ -144,9 +143,7 @@ def in_a_process(*args):
     """`measure` with an empty compilation cache."""
     with tempfile.TemporaryDirectory() as folder:
         precision = "float32" if args[0] >= LARGE else "float64"
-        os.environ["PYTENSOR_FLAGS"] = f"base_compiledir={folder},floatX={precision}"
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(measure, *args).result()
+        return in_fresh_process(folder, measure, *args, floatX=precision)
 
 
 def main():

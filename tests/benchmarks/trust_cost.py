@@ -17,8 +17,6 @@ import argparse
 import logging
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from unittest.mock import patch
 
 import numpy as np
@@ -28,6 +26,7 @@ import pytensor.tensor as pt
 from pymc_sgmcmc import SGNHT, check, kernel
 from pymc_sgmcmc.moments import MOMENTS
 from tests.benchmarks import inner_step, sizes
+from tests.benchmarks.fresh import in_fresh_process
 
 DRAWS = 100
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1}
@@ -70,13 +69,6 @@ def seconds_of_check(n):
     begin = time.perf_counter()
     report = str(check(idata, model, progressbar=False))
     return time.perf_counter() - begin, report
-
-
-def in_fresh_process(folder, function, *args):
-    """Call it where nothing is compiled but what `folder` keeps."""
-    with patch.dict(os.environ, PYTENSOR_FLAGS=f"base_compiledir={folder}"):
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(function, *args).result()
 
 
 def main():
