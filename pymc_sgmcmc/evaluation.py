@@ -73,19 +73,30 @@ class Evaluation:
             value, gradient = value + more, gradient + slope
         return value, gradient
 
+    def on_group(
+        self, q: np.ndarray, k: int, rows: np.ndarray, weight: float = 1.0
+    ) -> tuple[float, np.ndarray]:
+        """The part of U that is the likelihood of `rows` of group k, times `weight`."""
+        weights, every = self._nothing()
+        weights[k], every[k] = weight, rows
+        return self.on_rows(q, weights, every, exact_weight=0.0)
+
     def parts(self, lengths: Sequence[int], exact_weight: float = 1.0) -> list[Part]:
         """Functions of q whose values and gradients add up to those of U."""
-        parts: list[Part] = [partial(self._slice, -1, 0, 1, exact_weight)]
+        weights, rows = self._nothing()
+        parts: list[Part] = [
+            partial(self.on_rows, weights=weights, rows=rows, exact_weight=exact_weight)
+        ]
         for k, group in enumerate(self._groups):
             widest = max(np.prod(data.shape) / lengths[k] for data in group.data)
             chunk = max(1, int(max(CHUNK, self._size) / widest))
             starts = range(0, lengths[k], chunk)
-            parts += [partial(self._slice, k, a, min(a + chunk, lengths[k]), 0.0) for a in starts]
+            parts += [partial(self._slice, k, a, min(a + chunk, lengths[k])) for a in starts]
         return parts
 
-    def _slice(self, k: int, start: int, stop: int, exact_weight: float, q: np.ndarray):
-        """U and its gradient on rows `start` to `stop` of group k; on none, if k < 0."""
-        weights, rows = np.zeros(len(self._groups)), [np.zeros(1, np.int64)] * len(self._groups)
-        if k >= 0:
-            weights[k], rows[k] = 1.0, np.arange(start, stop)
-        return self.on_rows(q, weights, rows, exact_weight)
+    def _slice(self, k: int, start: int, stop: int, q: np.ndarray) -> tuple[float, np.ndarray]:
+        return self.on_group(q, k, np.arange(start, stop))
+
+    def _nothing(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Weights of zero, and the one row that each group must have."""
+        return np.zeros(len(self._groups)), [np.zeros(1, np.int64)] * len(self._groups)

@@ -249,11 +249,7 @@ class Target:
 
     def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
         """The part of `rows` in the gradient that is due to group `k`: N_k times their mean."""
-        lengths = self.check_lengths()
-        weights, others = np.zeros(len(lengths)), [np.zeros(1, np.int64)] * len(lengths)
-        weights[k] = lengths[k] / len(rows)
-        others[k] = rows
-        return self._evaluation.on_rows(q, weights, others, exact_weight=0.0)[1]
+        return self._evaluation.on_group(q, k, rows, self.check_lengths()[k] / len(rows))[1]
 
     def batched_gradient(self, q: np.ndarray) -> np.ndarray:
         """The gradient at `q` of the minibatched part of U, on all rows."""

@@ -155,7 +155,8 @@ class Tuner:
 
         curvature = largest_curvature(gradient, points[:CLOSE], rng)
         longest = self._longest(curvature)
-        if not tuned.warming:  # and stable wherever the chain went
+        if not tuned.warming:
+            # Stable wherever the chain went; the tails of the first guess are none of its places.
             extremes = steepest(gradient, points, rng, CLOSE)
             largest_there = largest_curvature(gradient, extremes, rng)
             longest = min(longest, self._longest_step(max(1.0, curvature, largest_there)) / 2)
