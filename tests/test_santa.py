@@ -183,3 +183,10 @@ def test_rmsprop_stays_in_the_local_mode(learning_rate):
     for _ in range(20_000):
         descend()
     np.testing.assert_allclose(x.get_value(), LOCAL, atol=learning_rate)
+
+
+def test_a_noise_by_the_metric_tunes_itself_with_euler_too(model):
+    with model:
+        stats = sample(Santa(diffusion="metric", integrator="euler"), tune=110).sample_stats
+    # The error of Euler's thermostat, of the first order: h / 2 where xi starts at 1.
+    assert (0 < stats.step_size).all() and (stats.step_size <= 2 * 0.6 * 0.05 * (1 + 1e-9)).all()

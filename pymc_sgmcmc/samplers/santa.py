@@ -133,6 +133,7 @@ class Santa(SGMCMC):
     ):
         self.diffusion, self.thermal_mass = diffusion, thermal_mass
         self._by_metric = isinstance(diffusion, str) and diffusion == "metric"
+        self._friction = 1.0 if self._by_metric else diffusion  # where xi starts
         if not (isinstance(thermal_mass, str) and thermal_mass == "auto"):
             positive("thermal_mass", thermal_mass)
         self.decay, self.damping = fraction("decay", decay), positive("damping", damping)
@@ -171,27 +172,23 @@ class Santa(SGMCMC):
         }
 
     def coefficients(self):
-        diffusion = 1.0 if self._by_metric else self.diffusion
         return {
             "rows": 1.0 if self.step_size is None else max(1, self._lengths.sum()),
             "damping": self.damping,
-            "diffusion": per_coordinate("diffusion", diffusion, self.target.size),
+            "diffusion": per_coordinate("diffusion", self._friction, self.target.size),
             "mass": 10.0 if self.thermal_mass == "auto" else self.thermal_mass,
         }
 
     def step_bias(self, h, curvature):
-        bias = step_bias(self.integrator, h, curvature)
-        return max(bias, h * np.mean(self.diffusion) / 2) if self.integrator == "euler" else bias
+        return step_bias(self.integrator, h, curvature, np.mean(self._friction))
 
     def capacity(self):
-        return self.temperature * (1.0 if self._by_metric else float(np.min(self.diffusion)))
+        return self.temperature * float(np.min(self._friction))
 
     def longest_step(self, curvature):
         if self.step_size is not None:
             return np.inf  # its g is not known beforehand; where a step is tuned, it is below 1
-        return longest_step(
-            self.integrator, curvature, float(np.max(self.coefficients()["diffusion"]))
-        )
+        return longest_step(self.integrator, curvature, float(np.max(self._friction)))
 
     def widening(self, rate):
         return 0 * rate

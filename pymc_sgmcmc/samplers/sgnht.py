@@ -152,8 +152,7 @@ class SGNHT(SGMCMC):
         }
 
     def step_bias(self, h, curvature):
-        bias = step_bias(self.integrator, h, curvature)
-        return max(bias, h * np.mean(self.diffusion) / 2) if self.integrator == "euler" else bias
+        return step_bias(self.integrator, h, curvature, np.mean(self.diffusion))
 
     def capacity(self):
         return float(np.min(self.diffusion)) * self.temperature
