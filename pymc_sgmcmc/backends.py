@@ -1,19 +1,23 @@
 """Compilation of graphs: C with a BLAS, Numba, or any PyTensor mode."""
 
+import gc
 import logging
+import multiprocessing
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytensor
-from numba.core.errors import NumbaPerformanceWarning
+from pytensor.compile import Function
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
+from pytensor.link.numba.linker import NumbaLinker
+from threadpoolctl import ThreadpoolController
 
 from pymc_sgmcmc.checks import one_of
 
-__all__ = ["BACKENDS", "Backend", "CompiledGraph"]
+__all__ = ["BACKENDS", "Backend", "CompiledGraph", "one_thread_in_workers"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
@@ -59,6 +63,27 @@ def _wheel_blas():
     )
 
 
+@contextmanager
+def _no_garbage_collection():
+    """Leave out the search for cycles: graphs are full of them, and it takes a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def one_thread_in_workers() -> None:
+    """In a worker process let BLAS use one thread: chains run side by side there.
+
+    PyMC says so as well, but not under fork, and not to a library that comes with the step method.
+    """
+    if multiprocessing.parent_process() is not None:
+        ThreadpoolController().select(internal_api="openblas").limit(limits=1)
+
+
 def _correct(mode: str | Mode) -> Mode:
     """The mode without a rewrite that gives wrong results.
 
@@ -101,25 +126,46 @@ class Backend:
         """The mode of a scan's inner function, where PyTensor's own choice is a slower one."""
         return _correct("CVM") if self.compile_kwargs["mode"] == "CVM" else None
 
-    def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]):
+    @property
+    def is_numba(self) -> bool:
+        """Whether Numba compiles."""
+        return isinstance(get_mode(self.compile_kwargs["mode"]).linker, NumbaLinker)
+
+    def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Function:
         """Compile a function that trusts the types of its inputs."""
-        with _wheel_blas():
-            kwargs = self.compile_kwargs | {"mode": _correct(self.compile_kwargs["mode"])}
+        kwargs = self.compile_kwargs | {"mode": _correct(self.compile_kwargs["mode"])}
+        with self._compiling():
             function = pytensor.function(inputs, outputs, **kwargs)
         function.trust_input = True
         return function
 
+    def link(self, maker: Any) -> Function:
+        """Make the function of a graph that `function` has rewritten, in another process, say."""
+        with self._compiling():
+            function = maker.create([given.value for given in maker.inputs])
+        function.trust_input = True
+        return function
+
+    @contextmanager
+    def _compiling(self):
+        if self.is_numba:
+            import pymc_sgmcmc.gather_numba  # noqa: F401
+        with _wheel_blas(), _no_garbage_collection():
+            yield
+
 
 class CompiledGraph:
-    """A compiled function that pickles as its graph, and is compiled anew where it is loaded.
+    """A compiled function that pickles as its rewritten graph, and is linked where it is loaded.
 
-    PyTensor's own pickling of a function compiles it again without our flags for BLAS.
+    Rewriting takes most of the time. PyTensor's own pickling of a function would link it without
+    our flags for BLAS.
     """
 
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable], backend: Backend):
-        self.inputs, self.outputs, self.backend = list(inputs), list(outputs), backend
-        self._function = backend.function(self.inputs, self.outputs)
-        self._call = self._first_call
+        self._begin(backend.function(inputs, outputs), backend)
+
+    def _begin(self, function: Function, backend: Backend):
+        self.backend, self._function, self._call = backend, function, self._first_call
 
     def __call__(self, *args):
         return self._call(*args)
@@ -127,16 +173,19 @@ class CompiledGraph:
     def _first_call(self, *args):
         """Call without Numba's advice on code that is not ours: it compiles at the first call."""
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=NumbaPerformanceWarning)
+            if self.backend.is_numba:
+                from numba.core.errors import NumbaPerformanceWarning
+
+                warnings.filterwarnings("ignore", category=NumbaPerformanceWarning)
             outputs = self._function(*args)
         self._call = self._function
         return outputs
 
     def __getstate__(self):
-        return {"inputs": self.inputs, "outputs": self.outputs, "backend": self.backend}
+        return {"maker": self._function.maker, "backend": self.backend}
 
     def __setstate__(self, state):
-        self.__init__(**state)
+        self._begin(state["backend"].link(state["maker"]), state["backend"])
 
 
 def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):

@@ -21,6 +21,7 @@ from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftove
 from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.lifecycle import Lifecycle
 from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.noise import Noise
 from pymc_sgmcmc.observed import PROBES
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.sampler import Sampler
@@ -101,7 +102,8 @@ class SGMCMC(Sampler, Lifecycle):
     A chain draws from its generator, with `integers` and `standard_normal` only, in this order.
     At its first draw: the jitter, one row for each batch entry to probe the start (both repeated
     until the potential is finite), the initial momentum. At every draw: row indices of each group
-    of observed variables, shape (steps, n), then normals, shape (steps, k, d).
+    of observed variables, shape (steps, n), then normals, shape (steps, k, d), as
+    `pymc_sgmcmc.noise` makes them.
     """
 
     _state_class = ChainState
@@ -185,6 +187,7 @@ class SGMCMC(Sampler, Lifecycle):
             self.stats_dtypes = [self.stats_dtypes[0] | types]
         moves, control = settings.metric is not None, self._plan.gradient != "plain"
         self._estimator = Estimator(self.target, self._source, moves, control)
+        self._noise = Noise()
         self.start_chain(self.rng)
         self._kernel = Kernel(
             self._estimator,
@@ -200,6 +203,8 @@ class SGMCMC(Sampler, Lifecycle):
         start = self._starts.default
         if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.
             self._warn_if_unstable(start)
+        if self._tuner is not None:  # What tuning calls is compiled here, not by every worker.
+            self.target.value_and_gradient(start, [np.zeros(1, int) for _ in self.target.groups])
         if self.temperature != 1:
             _log.warning(
                 f"temperature={self.temperature:g}: the draws are from exp(-U / "

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pytensor
 import xarray as xr
@@ -61,6 +60,8 @@ def to_groups(idata: Any) -> dict[str, xr.Dataset]:
 
 def from_groups(groups: Mapping[str, xr.Dataset]) -> Any:
     """What `pm.sample` would return with these groups."""
+    import arviz as az  # here, as it takes seconds
+
     if "InferenceData" in vars(az):
         return az.InferenceData(**groups)
     return xr.DataTree.from_dict(groups)

@@ -2,16 +2,23 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 from pymc import Model
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import toposort, walk
+from pytensor.scalar.basic import Add, Cast, Mul, Neg, Sub, Switch
+from pytensor.tensor.basic import Alloc, get_underlying_scalar_constant_value
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Sum
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["log_density_terms", "stabilized"]
+__all__ = ["inside", "log_density_terms", "stabilized"]
 
 
 def log_density_terms(
@@ -27,6 +34,50 @@ def log_density_terms(
     graph = FunctionGraph(outputs=terms, clone=False)
     in2out(local_check_parameter_to_ninf_switch).rewrite(graph)
     return dict(zip(variables, graph.outputs, strict=True))
+
+
+def inside(log_density: TensorVariable) -> TensorVariable:
+    """The same wherever it is finite: without the branches that make all of it infinite elsewhere.
+
+    For gradients, which mean nothing elsewhere: checks of parameters and supports, row by row, can
+    take as long as the gradient itself. A component of a mixture may be impossible, and the mixture
+    is not: what is infinite within other functions than sums and products stays.
+    """
+    carriers = set(walk([log_density], _carriers))
+    finite: dict[Variable, Variable] = {}
+    for node in toposort([log_density]):
+        if node.outputs[0] not in carriers or not (own := _carriers(node.outputs[0])):
+            continue
+        (whole,) = node.outputs
+        inputs = [finite.get(x, x) if x in own else x for x in node.inputs]
+        kept = [x for x in inputs if not _is_minus_infinity(x)] if _is(node, Switch) else []
+        if len(kept) == 2 and whole.type.is_super(kept[1].type):  # the condition and one branch
+            finite[whole] = kept[1]
+        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            finite[whole] = node.clone_with_new_inputs(inputs, strict=False).outputs[0]
+    return finite.get(log_density, log_density)
+
+
+def _carriers(variable: TensorVariable) -> list[TensorVariable]:
+    """What `variable` is computed from and cannot be infinite without it being so too."""
+    node = variable.owner
+    if node is None:
+        return []
+    if _is(node, Switch):
+        return node.inputs[1:]
+    if isinstance(node.op, Alloc):
+        return node.inputs[:1]
+    spreads = isinstance(node.op, Sum | DimShuffle) or _is(node, Add | Sub | Mul | Neg | Cast)
+    return node.inputs if spreads else []
+
+
+def _is(node: Apply, kind: type) -> bool:
+    return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, kind)
+
+
+def _is_minus_infinity(variable: TensorVariable) -> bool:
+    value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
+    return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
 
 
 def stabilized(value: TensorVariable) -> TensorVariable:

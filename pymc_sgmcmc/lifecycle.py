@@ -9,16 +9,20 @@ from pymc.blocking import RaveledVars
 from pymc.exceptions import SamplingError
 from pymc.stats.convergence import SamplerWarning
 
+from pymc_sgmcmc.backends import one_thread_in_workers
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
-from pymc_sgmcmc.kernel import KernelOutput
+from pymc_sgmcmc.kernel import arrays
+from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
-from pymc_sgmcmc.observed import BLOCK, Observed
+from pymc_sgmcmc.observed import BLOCK, SUMMED, Observed
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.stored_sums import window
 from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watched import Watched
 
 __all__ = ["Lifecycle"]
+
+XI = MOMENTS.index("xi")
 
 
 class Lifecycle(Observed):
@@ -28,6 +32,7 @@ class Lifecycle(Observed):
     """
 
     def start_chain(self, rng: np.random.Generator) -> None:
+        one_thread_in_workers()
         self._lengths = self.target.examine()
         self._source.refresh()
         self.tune = True  # PyMC does not say so to worker processes; it does say stop_tuning
@@ -52,22 +57,19 @@ class Lifecycle(Observed):
         if self._refreshed is not self.tuned:
             self._refresh()
         steps = self.steps_per_draw
-        last = np.array([self.inner_steps + steps - 1])
-        h, sequences = self._step_sizes(last)[0], self.sequences(last)
         self._open(q)
-        output = self._advance(q)
+        output, last = self._advance(q)
+        h, finite = last["step_size"], output.is_finite
         warning = warning or self.notice()
-        finite = output.is_finite()
         if finite:
             q = self._to_position(output.q)
             self.carried, self.failures = output.state, 0
-            self._observe(q, output, steps)
+            self._observe(q, output)
         else:
             diverged = self._diverge(q, h)
             warning = warning or diverged
         warning = warning or self._finding()
-        stats = {
-            "step_size": h,
+        stats = last | {
             "grad_norm": output.grad_norm,
             "minibatch_logp": output.logp,
             "n_steps": steps,
@@ -76,9 +78,8 @@ class Lifecycle(Observed):
             "warning": warning,
             "running_sums": window(self.running_sums, self.watched, self._places),
             "kinetic_temperature": output.kinetic_temperature,
-            "thermostat": output.sums[MOMENTS.index("xi")].mean() / steps,
+            "thermostat": np.add.reduce(output.sums[XI]) / (output.summed * len(q)),
         }
-        stats |= {name: values[-1] for name, values in sequences.items()}
         self.inner_steps += steps
         self.draw += 1
         if self._tuner is not None:
@@ -105,28 +106,34 @@ class Lifecycle(Observed):
         self.started = True
         return q, warning
 
-    def _advance(self, q: np.ndarray) -> KernelOutput:
-        """All inner steps of a draw from `q`, in blocks of bounded memory, while it is finite."""
+    def _advance(self, q: np.ndarray) -> tuple[KernelOutput, dict[str, float]]:
+        """All inner steps of a draw from `q`, in blocks of bounded memory, while it is finite.
+
+        Also the step size, and what else is planned for each step, at the last.
+        """
         z, state, outputs = self._to_coordinates(q), self.carried, []
         for counts in self._blocks():
-            normals = (len(counts), self._kernel.n_noise, self.target.size)
+            shape = (len(counts), self._kernel.n_noise, self.target.size)
+            step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
             output = self._kernel(
                 z,
                 state,
-                self._step_sizes(counts),
-                self._lengths / np.array(self.tuned.batch_sizes, dtype=float),
+                step_sizes,
+                self._weights,
                 self._draw_rows(len(counts)),
-                self.rng.standard_normal(normals, dtype=self._kernel.dtype),
+                self._noise.draw(self.rng, shape, self._kernel.dtype),
                 self.running_sums.origin,
                 self._coefficients,
-                self.sequences(counts),
-                self._estimator.numbers(self.tuned),
+                sequences,
+                self._numbers,
+                max(1, self.steps_per_draw * self.target.size // SUMMED),
             )
-            outputs.append((len(counts), output))
-            if not output.is_finite():
+            outputs.append(output)
+            if not output.is_finite:
                 break
             z, state = output.q, output.state
-        return KernelOutput.joined(outputs)
+        planned = {"step_size": step_sizes} | sequences
+        return KernelOutput.joined(outputs), {name: of[-1] for name, of in planned.items()}
 
     def _blocks(self) -> Iterator[np.ndarray]:
         """Absolute counts of the inner steps of a draw, a block at a time."""
@@ -178,8 +185,11 @@ class Lifecycle(Observed):
         return bool(np.isfinite([output.logp, output.grad_norm]).all())
 
     def _refresh(self) -> None:
-        """Compute the coefficients anew: they follow what is tuned, and what a state restores."""
-        self._refreshed, self._coefficients = self.tuned, self.coefficients()
+        """Compute anew what follows from what is tuned, or is restored with a state."""
+        self._refreshed = self.tuned
+        self._weights = self._lengths / np.array(self.tuned.batch_sizes, dtype=float)
+        self._coefficients = arrays(self.coefficients())
+        self._numbers = arrays(self._estimator.numbers(self.tuned))
 
     def _step_sizes(self, counts: np.ndarray) -> np.ndarray:
         if self._schedule is not None:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import arviz as az
 import numpy as np
 import xarray as xr
 
@@ -50,6 +49,8 @@ class Mixing:
 
 def mixing(draws: FlatDraws) -> Mixing:
     """Compute split R-hat and effective sample sizes of at most `MOST` coordinates."""
+    import arviz as az  # here, as it takes seconds
+
     q, size = draws.values, draws.size
     chains, length = q.shape[:2]
     # Not a sum, which may overflow where a chain has wandered off.

@@ -6,7 +6,7 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc.compat import ChainStep
-from pymc_sgmcmc.kernel import KernelOutput
+from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.schedules import Constant
@@ -14,10 +14,14 @@ from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watch import Sight, is_due, look, start
 from pymc_sgmcmc.width import Width
 
-__all__ = ["BLOCK", "PROBES", "Observed"]
+__all__ = ["BLOCK", "PROBES", "SUMMED", "Observed"]
 
-BLOCK = 2**18
-"""Normals, or row indices, that are drawn at once: 2 MB of them."""
+BLOCK = 2**21
+"""Normals, or row indices, that are drawn at once, at most: 16 MB of them, or 8 in float32."""
+
+SUMMED = 2**13
+"""Coordinates times inner steps that are summed in a draw, at least: all steps where they are no
+more, else every so many."""
 
 PROBES = 64
 """Batches from which the noise of the gradient at one point is estimated."""
@@ -38,13 +42,13 @@ class Observed(ChainStep):
         elif draws == 0 or (self.tune and self.draw & (self.draw - 1) == 0):
             self.running_sums = RunningSums.start(self._to_coordinates(q))
 
-    def _observe(self, q: np.ndarray, output: KernelOutput, steps: int) -> None:
+    def _observe(self, q: np.ndarray, output: KernelOutput) -> None:
         """Take in a draw that ended in `q`."""
-        self.running_sums = self.running_sums.add(output.sums, steps)
+        self.running_sums = self.running_sums.add(output.sums, output.summed)
         if not self.watching:
             return
-        energy = np.fmax(self.watched.energy, output.largest_energy)
-        self.watched = replace(self.watched, energy=float(energy))
+        if output.largest_energy > self.watched.energy:
+            self.watched = replace(self.watched, energy=output.largest_energy)
         if is_due(self.running_sums.draws):
             self.watched = look(self.watched, self._sight(q))
 

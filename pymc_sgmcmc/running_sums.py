@@ -1,6 +1,6 @@
 """Running sums over the inner steps of one chain, per coordinate, as a whole and in batches."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,14 +57,7 @@ class RunningSums:
         fewest = max(4, min(BATCHES, 2**19 // total.shape[1]))
         if len(batches) == 2 * fewest:
             batches, length = batches[::2] + batches[1::2], 2 * length
-        return replace(
-            self,
-            draws=draws,
-            steps=self.steps + steps,
-            sums=total,
-            batches=batches,
-            length=length,
-        )
+        return RunningSums(self.origin, draws, self.steps + steps, total, batches, length)
 
     def batch_means(self) -> np.ndarray:
         """Means of q, g at q, qg and virial over the inner steps of each batch, (4, batches, d)."""

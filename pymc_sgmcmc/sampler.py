@@ -115,6 +115,8 @@ class Sampler:
 
     def measured(self) -> np.ndarray:
         """The h V / 2 that tuning has measured, (d,)."""
+        if not self.tuned.noise.any():
+            return self.tuned.noise  # also before there is a step size
         return self._step_sizes(np.array([self.inner_steps]))[0] * self.tuned.noise / 2
 
     def _is_noisy(self) -> bool:

@@ -1,9 +1,8 @@
 """When a deviation is significant."""
 
 import numpy as np
-from scipy import stats
 
-__all__ = ["ALPHA", "critical", "excess", "is_wrong"]
+__all__ = ["ALPHA", "critical", "excess", "is_wrong", "largest_energy"]
 
 ALPHA = 0.004
 """Chance of a false alarm of a test of all chains, for all coordinates together."""
@@ -15,7 +14,16 @@ def critical(alpha: float, freedom: float, tests: int) -> float:
     Two-sided, with a chance of at most `alpha` of a false alarm in all of them together, for errors
     that are estimated with so many degrees of `freedom`.
     """
-    return float(stats.t.isf(alpha / (2 * tests), freedom))
+    from scipy.special import stdtrit  # here, as it takes long to import
+
+    return float(-stdtrit(freedom, alpha / (2 * tests)))
+
+
+def largest_energy(d: int) -> float:
+    """What p.p of `d` standard normals exceeds once in 10^9 times."""
+    from scipy.special import chdtri
+
+    return float(chdtri(d, 1e-9))
 
 
 def is_wrong(deviation, error, tolerance: float, times: float):

@@ -15,16 +15,13 @@ from pymc.step_methods.compound import flat_statname
 
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
-from pymc_sgmcmc.watched import Watched
+from pymc_sgmcmc.watched import POOLED, SEEN, Watched
 
 __all__ = ["SUMS_DTYPE", "running_sums", "samplers_in", "window"]
 
 WIDTH = 4
 
 HEADER = ("size", "coordinate", "place", "origin", "steps")
-SEEN = ("direct_spread", "implied_spread", "noise")
-POOLED = ("pooled_direct", "pooled_implied", "pooled_direct_spread", "pooled_implied_spread",
-          "freedom", "temperature")  # fmt: skip
 ROWS = (*HEADER, *MOMENTS, *SEEN, *POOLED)
 
 SUMS_DTYPE = np.dtype((np.float64, (len(ROWS), WIDTH)))
@@ -37,14 +34,12 @@ def window(sums: RunningSums, watched: Watched, places: np.ndarray) -> np.ndarra
     """
     size = len(sums.origin)
     turn = (max(sums.draws - 1, 0) * WIDTH + np.arange(WIDTH)) * _stride(size) % size
-    rows = np.empty(SUMS_DTYPE.shape)
-    rows[0], rows[1], rows[2] = size, turn, places[watched.main[turn]]
-    rows[3], rows[4] = sums.origin[turn], sums.steps
-    rows[len(HEADER) : -len(SEEN + POOLED)] = sums.sums[:, turn]
-    rows[-len(SEEN + POOLED) : -len(POOLED)] = [*watched.spread[:, turn], watched.noise[turn]]
-    rows[-len(POOLED) :] = np.array(
-        [*watched.pooled.T.ravel(), watched.freedom, watched.temperature]
-    )[:, None]
+    rows, end = np.empty(SUMS_DTYPE.shape), len(HEADER) + len(MOMENTS)
+    rows[0], rows[1], rows[2] = size, turn, places.take(watched.main.take(turn))
+    rows[3], rows[4] = sums.origin.take(turn), sums.steps
+    rows[len(HEADER) : end] = sums.sums.take(turn, axis=1)
+    rows[end : -len(POOLED)] = watched.seen.take(turn, axis=1)
+    rows[-len(POOLED) :] = watched.of_all
     return rows
 
 

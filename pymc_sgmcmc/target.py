@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batching import find_batches
-from pymc_sgmcmc.density import log_density_terms, stabilized
+from pymc_sgmcmc.density import inside, log_density_terms, stabilized
 from pymc_sgmcmc.entries import entry_name
 from pymc_sgmcmc.evaluation import Evaluation, Part
 from pymc_sgmcmc.inspection import (
@@ -200,8 +200,11 @@ class Target:
             log_density += weight * pt.add(*map(pt.sum, group.terms), 0.0)
         # Before differentiating: log(1 - sigmoid(x)) has a gradient of NaN where the sigmoid is 1,
         # and -softplus(x), which PyTensor rewrites it to, has none.
-        value = stabilized(-log_density.astype(pytensor.config.floatX))
-        gradients = pt.grad(value, self.vars, disconnected_inputs="ignore")
+        value, smooth = (
+            stabilized(-density.astype(pytensor.config.floatX))
+            for density in (log_density, inside(log_density))
+        )
+        gradients = pt.grad(smooth, self.vars, disconnected_inputs="ignore")
         gradient = pt.concatenate([g.ravel() for g in gradients])
 
         def estimate(q, slices, with_weights):

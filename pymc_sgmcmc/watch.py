@@ -7,12 +7,11 @@ is told once. Each is of one chain alone: `pymc_sgmcmc.check` sees all of them, 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import chi2
 
 from pymc_sgmcmc.cause import cause, percent
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.findings import Alarm
-from pymc_sgmcmc.significance import critical, excess
+from pymc_sgmcmc.significance import critical, excess, largest_energy
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.tuning import LARGEST, SLOWEST
@@ -137,7 +136,7 @@ def _width_alarm(sight, along: str, ratio: float, error: float, noise: float) ->
 def _energy(sight: Sight) -> Alarm | None:
     """A momentum that no stationary chain would ever have."""
     d, mean = len(sight.noise), sight.width.sums.mean("p2").mean()
-    if not (np.isfinite(mean) and sight.energy > mean * chi2.isf(1e-9, d)):
+    if not (np.isfinite(mean) and sight.energy > mean * largest_energy(d)):
         return None
     return Alarm(
         "excursion",

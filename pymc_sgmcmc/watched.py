@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_sgmcmc.findings import Alarm
 
-__all__ = ["Watched"]
+__all__ = ["POOLED", "SEEN", "Watched"]
+
+SEEN = ("direct_spread", "implied_spread", "noise")
+POOLED = ("pooled_direct", "pooled_implied", "pooled_direct_spread", "pooled_implied_spread",
+          "freedom", "temperature")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,16 @@ class Watched:
         unknown = np.full((2, size), np.nan)
         return cls(unknown, np.full((2, 2), np.nan), unknown[0], np.arange(size))
 
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """`SEEN` of each coordinate, shape (3, d)."""
+        return np.vstack([self.spread, self.noise])
+
+    @cached_property
+    def of_all(self) -> np.ndarray:
+        """`POOLED`, shape (6, 1)."""
+        return np.array([[*self.pooled.T.ravel(), self.freedom, self.temperature]]).T
+
     def heard(self, alarms: Sequence[Alarm | None]) -> "Watched":
         """With those of `alarms` to be told that are of a new kind."""
         new = [alarm for alarm in alarms if alarm is not None and alarm.kind not in self.said]
@@ -63,6 +78,8 @@ class Watched:
 
     def told(self) -> "Watched":
         """Without the first of what is to be told."""
+        if not self.pending:
+            return self
         return replace(self, pending=self.pending[1:])
 
     def warning(self, draw: int) -> SamplerWarning | None:

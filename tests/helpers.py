@@ -13,7 +13,6 @@ from scipy.special import gammaln
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.kernel import Kernel
-from pymc_sgmcmc.moments import MOMENTS
 
 # One inner step in NumPy: (q, p, xi, grad, h, z, c) -> (q, p, xi, momenta). `c` holds the numbers
 # of the papers: C friction, B noise estimate, A diffusion, T temperature, Q thermal mass; and for
@@ -142,12 +141,11 @@ class Subject:
     plan: Callable
     """The numbers that the sampler plans for each step, at some steps."""
 
-    def __call__(self, q, state, step_sizes, rows, normals, plan=None):
+    def __call__(self, q, state, step_sizes, rows, normals, plan=None, every=1):
         weights = self.target.check_lengths() / np.array([row.shape[1] for row in rows])
         plan = self.plan(np.arange(len(step_sizes))) if plan is None else plan
-        return self.kernel(
-            q, state, step_sizes, weights, rows, normals, 0 * q, self.coefficients, plan, {}
-        )
+        numbers = (self.coefficients, plan, {}, every)
+        return self.kernel(q, state, step_sizes, weights, rows, normals, 0 * q, *numbers)
 
 
 def subject(step, *, update=None, target=None, state=None):
@@ -213,12 +211,12 @@ def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-1
     def close(actual, expected):
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol / 100)
 
-    def check(output, expected, moments, at, g, rows, temperature):
+    def check(output, expected, moments, g, rows, temperature):
         for actual, value in zip((output.q, *output.state), expected, strict=True):
             close(actual, value)
         close(output.sums[:-1], moments)
         close(output.grad_norm, np.sqrt(np.sum(g**2)))
-        close(output.logp, -poisson_potential(at, rows))
+        close(output.logp, -poisson_potential(expected[0], rows))
         close(output.kinetic_temperature, temperature)
 
     rng, d = np.random.default_rng(seed), len(PRIOR_SD)
@@ -233,11 +231,11 @@ def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-1
         return tuple({"p": p, "xi": xi, "v": c.v}[name] for name in names)
 
     state = carried(**start)
-    whole = chain(q, state, step_sizes, [rows], normals, plan)
+    whole = {n: chain(q, state, step_sizes, [rows], normals, plan, n) for n in (1, 3, steps)}
     at_once = (q, state)
     missing = [] if "xi" in names else [3] if "p" in names else [2, 3]
     xi = start["xi"] if "xi" in names else 0.0
-    sums, temperatures = np.zeros((len(MOMENTS) - 1, d)), []
+    every_moment, temperatures = [], []
     for t, h in enumerate(step_sizes):
         now = slice(t, t + 1)
         planned = {name: values[now] for name, values in plan.items()}
@@ -258,15 +256,17 @@ def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-1
         at_q = poisson_gradient(q0, rows[t])
         moments = np.array([g, g * g, p0 * p0, xi0 * np.ones(d), q0, at_q, q0 * at_q])
         moments[missing] = np.nan
-        sums += moments
+        every_moment.append(moments)
         temperatures.append(np.mean(np.square(momenta)) if momenta else np.nan)
         expected = (q, *carried(p, xi))
-        check(output, expected, moments, *last, temperatures[-1])
-        if t == 0:
-            first = moments[4:]
-    if not np.array_equal(last[0], q0):
-        sums[4:] = steps * first
-    check(whole, expected, sums, *last, np.mean(temperatures))
+        check(output, expected, moments, *last[1:], temperatures[-1])
+    for n, output in whole.items():
+        summed = every_moment[::n]
+        assert output.summed == len(summed)
+        sums = np.sum(summed, axis=0)
+        if not np.array_equal(last[0], q0):
+            sums[4:] = len(summed) * every_moment[0][4:]
+        check(output, expected, sums, *last[1:], np.mean(temperatures[::n]))
 
 
 # Exact laws on Gaussian coordinates, from the linear maps that the NumPy updates are.
@@ -407,7 +407,7 @@ def simulate(chain, q, state, h, *, draws, inner=10, burn_in=50, seed=1, n_rows=
             rows = [np.repeat(rows[0][:1], inner, axis=0)]
         normals = rng.standard_normal((inner, chain.kernel.n_noise, len(q)))
         output = chain(q, state, step_sizes, rows, normals)
-        assert output.is_finite(), "the chain diverged"
+        assert output.is_finite, "the chain diverged"
         q, state = output.q, output.state
         if draw >= burn_in:
             kept.append((q, *state, output.kinetic_temperature))

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ N_ROWS = 40
 @dataclass(frozen=True)
 class Case:
     cls: type
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self):
         words = [v for v in self.settings.values() if isinstance(v, str)]
@@ -26,6 +27,13 @@ class Case:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Santa with annealing is an optimiser")
             return self.cls(**{"batch_size": 5, **self.settings, **kwargs})
+
+
+@cache
+def built(case):
+    """The regression and a step of the case on it: for tests that leave both as they are."""
+    with (model := regression()):
+        return model, case.step()
 
 
 CASES = [

@@ -17,7 +17,7 @@ from pymc.sampling.parallel import ParallelSamplingError
 from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
 from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.schedules import as_schedule
-from tests.samplers import CASES, DEFAULTS, draws, regression, sample
+from tests.samplers import CASES, DEFAULTS, built, draws, regression, sample
 
 each = pytest.mark.parametrize("case", CASES, ids=str)
 each_sampler = pytest.mark.parametrize("case", DEFAULTS, ids=str)
@@ -49,9 +49,9 @@ def model():
 
 
 @each
-def test_a_seed_fixes_the_draws_and_chains_differ(case, model):
+def test_a_seed_fixes_the_draws_and_chains_differ(case):
+    model, step = built(case)
     with model:
-        step = case.step()
         first, again, other = (sample(step, random_seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(draws(first), draws(again))
     assert (draws(first) != draws(other)).all()
@@ -60,9 +60,9 @@ def test_a_seed_fixes_the_draws_and_chains_differ(case, model):
 
 
 @each_sampler
-def test_cores_and_start_methods_do_not_change_the_draws(case, model):
+def test_cores_and_start_methods_do_not_change_the_draws(case):
+    model, step = built(case)
     with model:
-        step = case.step()
         one = sample(step)
         fork = sample(step, cores=2)
         spawn = sample(step, cores=2, mp_ctx="spawn", draws=5, chains=2)
@@ -74,9 +74,9 @@ def test_cores_and_start_methods_do_not_change_the_draws(case, model):
 
 
 @each_sampler
-def test_the_progress_bar_shows_the_chain_and_does_not_change_it(case, model):
+def test_the_progress_bar_shows_the_chain_and_does_not_change_it(case):
+    model, step = built(case)
     with model:
-        step = case.step()
         quiet, shown = sample(step), sample(step, progressbar=True)
     np.testing.assert_array_equal(draws(quiet), draws(shown))
     columns, starts = step._progressbar_config(n_chains=2)
@@ -106,9 +106,8 @@ def test_the_state_round_trips(case, model):
 
 
 @each_sampler
-def test_a_step_pickles_and_goes_on_as_the_original(case, model):
-    with model:
-        step = case.step()
+def test_a_step_pickles_and_goes_on_as_the_original(case):
+    model, step = built(case)
     begin(step)
     point, _ = walk(step, model.initial_point(), 3)
     twin = cloudpickle.loads(cloudpickle.dumps(step))
@@ -116,10 +115,9 @@ def test_a_step_pickles_and_goes_on_as_the_original(case, model):
 
 
 @each_sampler
-def test_shallow_copies_do_not_share_a_chain(case, model):
+def test_shallow_copies_do_not_share_a_chain(case):
     """Population sampling copies a step method shallowly."""
-    with model:
-        step = case.step()
+    model, step = built(case)
     begin(step)
     point, _ = walk(step, model.initial_point(), 2)
     twin = copy.copy(step)
@@ -130,13 +128,13 @@ def test_shallow_copies_do_not_share_a_chain(case, model):
 
 
 @each
-def test_stats_are_there_and_have_their_types(case, model):
+def test_stats_are_there_and_have_their_types(case):
+    model, step = built(case)
     with model:
-        step = case.step(steps_per_draw=4)
-        stats = sample(step).sample_stats
+        stats = sample(step, draws=7).sample_stats  # in Santa's exploration
     assert set(stats) >= STATS | set(step.extra_stats)
     assert np.isfinite(stats.minibatch_logp).all() and (stats.grad_norm > 0).all()
-    assert (stats.n_steps == 4).all() and not stats.diverging.any()
+    assert (stats.n_steps == 10).all() and not stats.diverging.any()
     np.testing.assert_allclose(stats.step_size, case.settings["step_size"])
     for name in step.extra_stats:
         assert (stats[name] > 0).all()
@@ -145,7 +143,10 @@ def test_stats_are_there_and_have_their_types(case, model):
 @each_sampler
 def test_running_sums_are_the_sums_over_the_draws_after_tuning(case, model):
     with model:
-        idata = sample(case.step(steps_per_draw=1), draws=30, tune=7, initvals={"beta": [0.0, 0.1]})
+        step = case.step(steps_per_draw=1)
+        idata = sample(step, draws=30, tune=7, initvals={"beta": [0.0, 0.1]})
+        again = sample(step, draws=30, tune=7, discard_tuned_samples=False,
+                       initvals={"beta": [0.0, 0.1]})  # fmt: skip
     stats = idata.sample_stats
     assert all(stats[name].dtype.kind in "fib" for name in stats), "file formats hold no objects"
     sums = running_sums(idata)
@@ -154,9 +155,6 @@ def test_running_sums_are_the_sums_over_the_draws_after_tuning(case, model):
     before = draws(idata)[:, :-1].sum(axis=1)
     first = 30 * (sums.q + sums.origin).values - before
     assert (np.abs(first) < np.abs(draws(idata)).max() + 1).all()
-    with model:
-        again = sample(case.step(steps_per_draw=1), draws=30, tune=7, discard_tuned_samples=False,
-                       initvals={"beta": [0.0, 0.1]})  # fmt: skip
     np.testing.assert_allclose(first, again.warmup_posterior["beta"].values[:, -1], atol=1e-9)
 
 
@@ -194,10 +192,11 @@ numbers only, which is documented."""
 
 
 @each_sampler
-def test_backends_and_versions_agree(case, model):
+def test_backends_and_versions_agree(case):
     """The same seed gives the same draws: C, Numba, and PyTensor's interpreter."""
+    model, step = built(case)
     with model:
-        reference = draws(sample(case.step(), draws=50))
+        reference = draws(sample(step, draws=50))
         np.testing.assert_allclose(reference[:, -1], LAST_DRAWS[str(case)], rtol=0, atol=1e-8)
         for settings in ({"backend": "numba"}, {"compile_kwargs": {"mode": "FAST_COMPILE"}}):
             other = draws(sample(case.step(**settings), draws=50))
@@ -220,11 +219,13 @@ def test_all_rows_are_seen(case, batches, model):
 def test_exact_gradient_and_schedules(case, model):
     schedule = Polynomial(a=case.settings["step_size"], b=10.0, gamma=0.6)
     with model:
-        stats = sample(case.step(batch_size=None, step_size=schedule), tune=0).sample_stats
+        step = case.step(batch_size=None, step_size=schedule)
+        stats = sample(step, tune=0).sample_stats
         steps = 10 * np.arange(1, 21) - 1
         np.testing.assert_allclose(stats.step_size[0], schedule(steps))
         cycle = CyclicalCosine(initial=case.settings["step_size"], cycle=30)
-        stats = sample(case.step(batch_size=None, step_size=cycle), tune=0).sample_stats
+        step._schedule = cycle
+        stats = sample(step, tune=0).sample_stats
         np.testing.assert_allclose(stats.step_size[1], cycle(steps))
 
 
@@ -257,11 +258,12 @@ def test_other_variables_belong_to_other_step_methods(case):
 @each_sampler
 def test_chains_start_apart_unless_told(case, model):
     with model:
-        apart = draws(sample(case.step(step_size=1e-9), tune=0, draws=2))[:, 0]
+        step = case.step(step_size=1e-9)
+        apart = draws(sample(step, tune=0, draws=2))[:, 0]
         assert (np.abs(apart) < 1.0001).all() and np.ptp(apart, axis=0).min() > 1e-3
         together = draws(sample(case.step(step_size=1e-9, jitter=False), tune=0, draws=2))
         np.testing.assert_allclose(together, 0, atol=1e-3)
-        given = sample(case.step(step_size=1e-9), tune=0, draws=2, initvals={"beta": [3.0, 4.0]})
+        given = sample(step, tune=0, draws=2, initvals={"beta": [3.0, 4.0]})
         np.testing.assert_allclose(draws(given)[:, 0], [[3, 4], [3, 4]], atol=1e-3)
 
 
@@ -282,13 +284,12 @@ def test_set_data_with_another_length(case, model):
 
 
 @each_sampler
-def test_a_divergence_repeats_the_last_finite_draw(case, model):
+def test_a_divergence_repeats_the_last_finite_draw(case, monkeypatch):
     """The kernel is made to fail twice: draws repeat, and the chain goes on with fresh momentum."""
-    with model:
-        step = case.step()
+    model, step = built(case)
     begin(step)
     point, _ = walk(step, model.initial_point(), 3)
-    step._schedule = lambda steps: np.full(len(steps), 1e200)
+    monkeypatch.setattr(step, "_schedule", as_schedule(1e200))
     for failures in (1, 2):
         repeated, (stats,) = step.step(point)
         np.testing.assert_array_equal(repeated["beta"], point["beta"])
@@ -296,23 +297,23 @@ def test_a_divergence_repeats_the_last_finite_draw(case, model):
         assert "non-finite at step_size 1e+200" in stats["warning"].message
         assert all(np.isfinite(value).all() for value in step.carried)
         assert step.running_sums.steps == 0
-    step._schedule = lambda steps: np.full(len(steps), 1e-3)
+    monkeypatch.setattr(step, "_schedule", as_schedule(1e-3))
     moved, (stats,) = step.step(point)
     assert not stats["diverging"] and stats["warning"] is None
     assert (moved["beta"] != point["beta"]).all() and step.running_sums.steps == 10
 
 
 @each_sampler
-@pytest.mark.parametrize("cores", [1, 2])
-def test_ten_divergences_in_a_row_end_the_chain(case, cores, model):
+def test_ten_divergences_in_a_row_end_the_chain(case, model):
     match = r"draw 9: .*step_size 1e\+160, 10 draws in a row.*largest in beta\[[01]\].*smaller step"
     unstable = nullcontext() if case.cls is Santa else pytest.warns(match="not stable at the model")
     with model:
         with unstable:
             step = case.step(step_size=1e160)
-        with pytest.raises((SamplingError, ParallelSamplingError)) as caught:
-            sample(step, cores=cores, tune=0)
-    assert re.search(match, str(caught.value), flags=re.DOTALL)
+        for cores in (1, 2):
+            with pytest.raises((SamplingError, ParallelSamplingError)) as caught:
+                sample(step, cores=cores, tune=0)
+            assert re.search(match, str(caught.value), flags=re.DOTALL)
 
 
 @each_sampler
@@ -342,13 +343,12 @@ def test_leaving_the_support_is_a_divergence(case):
     assert (draws(idata, "s") >= 0).mean() > 0.9 and stats.diverging.any()
 
 
-def test_running_sums_restart_at_a_divergence(model):
-    with model:
-        step = DEFAULTS[1].step()
+def test_running_sums_restart_at_a_divergence(monkeypatch):
+    model, step = built(DEFAULTS[1])
     begin(step)
     point, rows = model.initial_point(), []
     for draw in range(12):
-        step._schedule = as_schedule(1e200 if draw == 7 else 0.01)
+        monkeypatch.setattr(step, "_schedule", as_schedule(1e200 if draw == 7 else 0.01))
         point, (stats,) = step.step(point)
         rows.append(stats["running_sums"])
     stored = xr.DataArray(np.array([rows]), dims=("chain", "draw", "row", "turn"))
@@ -357,13 +357,14 @@ def test_running_sums_restart_at_a_divergence(model):
     assert np.isfinite(sums.q).all() and np.isnan(sums.xi).all()
 
 
-def test_ctrl_c_keeps_the_draws(model):
+def test_ctrl_c_keeps_the_draws():
     def interrupt(trace, draw):
         if draw.draw_idx == 12:
             raise KeyboardInterrupt
 
+    model, step = built(DEFAULTS[2])
     with model:
-        idata = sample(DEFAULTS[2].step(), tune=5, draws=50, chains=1, callback=interrupt)
+        idata = sample(step, tune=5, draws=50, chains=1, callback=interrupt)
     assert 5 <= draws(idata).shape[1] <= 8
 
 

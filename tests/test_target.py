@@ -291,6 +291,12 @@ def mixture(mu):
     pm.Mixture("y", w=[0.3, 0.7], comp_dists=components, observed=rng().standard_normal(N))
 
 
+def mixture_of_supports(mu):
+    """One component is impossible for some rows, and the mixture is not."""
+    components = [pm.HalfNormal.dist(pm.math.exp(mu)), pm.Normal.dist(mu)]
+    pm.Mixture("y", w=[0.3, 0.7], comp_dists=components, observed=rng().standard_normal(N))
+
+
 def normal_mixture(mu):
     w = pm.Dirichlet("w", np.ones(2))
     pm.NormalMixture("y", w, pt.stack([mu, mu + 1]), 0.5, observed=rng().standard_normal(N))
@@ -333,6 +339,7 @@ LIKELIHOODS = [
     dirichlet,
     matrix_of_normals,
     mixture,
+    mixture_of_supports,
     multinomial,
     multivariate_normal,
     normal_mixture,

@@ -128,7 +128,7 @@ class SGNHT(SGMCMC):
     def _friction(self):
         """Where xi settles: at A, and above it by the measured noise that is not subtracted."""
         diffusion = per_coordinate("diffusion", self.diffusion, self.target.size)
-        if isinstance(self.noise_estimate, str) or not self.tuned.noise.any():
+        if isinstance(self.noise_estimate, str):
             return diffusion
         return diffusion + self.measured() / self.temperature
 

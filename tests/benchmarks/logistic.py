@@ -2,9 +2,12 @@
 
 import numpy as np
 
-__all__ = ["chunks", "labels", "posterior"]
+__all__ = ["D", "chunks", "data", "labels", "posterior"]
 
 CHUNK = 100_000
+
+D = 20
+"""Features of `data`."""
 
 
 def chunks(n):
@@ -13,6 +16,17 @@ def chunks(n):
 
 def labels(X, beta, rng):
     return rng.random(len(X)) < 1 / (1 + np.exp(-X @ beta))
+
+
+def data(n, dtype):
+    """Features (n, D) of scales 0.1 to 3 and labels, made in chunks."""
+    rng = np.random.default_rng(0)
+    scales, beta = np.geomspace(0.1, 3.0, D), 0.3 * rng.normal(size=D)
+    X, y = np.empty((n, D), dtype), np.empty(n, "int8")
+    for rows in chunks(n):
+        X[rows] = scales * rng.standard_normal((rows.stop - rows.start, D))
+        y[rows] = labels(X[rows], beta, rng)
+    return X, y
 
 
 def posterior(X, y, prior_sd):

@@ -26,9 +26,8 @@ import pymc as pm
 
 from pymc_sgmcmc import SGNHT
 from tests.benchmarks.fresh import in_fresh_process
-from tests.benchmarks.logistic import chunks, labels, posterior
+from tests.benchmarks.logistic import D, data, posterior
 
-D = 20
 LARGE = 10**7
 EFFECTIVE = 1000
 
@@ -46,17 +45,6 @@ COLUMNS = (
     "largest error of an sd (%)",
     "of a mean (sd)",
 )
-
-
-def data(n, dtype):
-    """Features (n, d) and labels, made in chunks."""
-    rng = np.random.default_rng(0)
-    scales, beta = np.geomspace(0.1, 3.0, D), 0.3 * rng.normal(size=D)
-    X, y = np.empty((n, D), dtype), np.empty(n, "int8")
-    for rows in chunks(n):
-        X[rows] = scales * rng.standard_normal((rows.stop - rows.start, D))
-        y[rows] = labels(X[rows], beta, rng)
-    return X, y
 
 
 def seconds(function):

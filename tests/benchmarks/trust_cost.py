@@ -1,6 +1,6 @@
 """What it costs to know: the running sums of an inner step, and `check` on a million rows.
 
-The step: logistic regression as in `inner_step`, by draws of 50 steps, with the kernel's sums and
+The step: the logistic regression of the race, by draws of 50 steps, with the kernel's sums and
 without them, in many short turns; the quartiles of their ratios are shown. `check`: logistic
 regression, N = 1e6, d = 20, four chains, in a process whose compilation cache is its own: the first
 call compiles, the second is the one of a user who has it in the cache.
@@ -25,8 +25,9 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc import SGNHT, check, kernel
 from pymc_sgmcmc.moments import MOMENTS
-from tests.benchmarks import inner_step, sizes
+from tests.benchmarks import logistic, with_pymc
 from tests.benchmarks.fresh import in_fresh_process
+from tests.benchmarks.problems import PROBLEMS
 
 DRAWS = 100
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1}
@@ -39,10 +40,12 @@ def no_sums(before, gradients, pairs, virial):
 
 def cost_of_sums(sampler, backend, turns):
     """Microseconds of a step without sums, and the ratios of those with them, by turn."""
-    with inner_step.model_of(*inner_step.data()) as model:
-        steps = {"with": inner_step.step_method(backend, sampler)}
+    problem = PROBLEMS["logistic"]
+    with pm.Model() as model:
+        with_pymc.logistic(**problem.data("float64"))
+        steps = {"with": with_pymc.step_method(problem, sampler, backend=backend)}
         with patch.object(kernel, "moment_sums", no_sums):
-            steps["without"] = inner_step.step_method(backend, sampler)
+            steps["without"] = with_pymc.step_method(problem, sampler, backend=backend)
     for step in steps.values():
         step.start_chain(np.random.default_rng(1))
         step.stop_tuning()
@@ -52,7 +55,7 @@ def cost_of_sums(sampler, backend, turns):
         begin = time.perf_counter()
         for _ in range(DRAWS):
             points[name], _ = steps[name].step(points[name])
-        return 1e6 * (time.perf_counter() - begin) / (DRAWS * inner_step.STEPS)
+        return 1e6 * (time.perf_counter() - begin) / (DRAWS * problem.steps)
 
     times = np.array([[run(name) for name in steps] for _ in range(turns + 1)])[1:]
     return np.median(times[:, 1]), times[:, 0] / times[:, 1]
@@ -61,9 +64,9 @@ def cost_of_sums(sampler, backend, turns):
 def seconds_of_check(n):
     """Seconds of the first call in a process, and the report."""
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    X, y = sizes.data(n, "float64")
+    X, y = logistic.data(n, "float64")
     with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 1, shape=sizes.D)
+        beta = pm.Normal("beta", 0, 1, shape=logistic.D)
         pm.Bernoulli("label", logit_p=pm.Data("X", X) @ beta, observed=pm.Data("y", y))
         idata = pm.sample(step=SGNHT(), draws=1000, tune=1000, chains=4, cores=1, **QUIET)
     begin = time.perf_counter()
@@ -90,9 +93,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cold, _ = in_fresh_process(folder, seconds_of_check, int(args.rows))
         warm, report = in_fresh_process(folder, seconds_of_check, int(args.rows))
-    print(
-        f"\ncheck, N = {args.rows:,.0f}, d = {sizes.D}: {warm:.1f} s, with compilation {cold:.1f} s"
-    )
+    print(f"\ncheck, N = {args.rows:,.0f}, d = {logistic.D}: {warm:.1f} s, compiling {cold:.1f} s")
     print(report)
 
 

@@ -1,0 +1,100 @@
+"""What `pm.sample` costs by itself, per call and per draw, and what this package adds.
+
+A linear regression with five slopes, one inner step a draw, one chain, in one process.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+SHORT, LONG = 400, 4000
+
+
+def child(repeats):
+    """Print microseconds a draw and milliseconds a call, medians."""
+    from tests.benchmarks.contender import alone
+
+    answers = alone()
+    import logging
+    from dataclasses import replace
+
+    import numpy as np
+    import pymc as pm
+
+    from tests.benchmarks.nothing import Nothing
+    from tests.benchmarks.problems import PROBLEMS
+    from tests.benchmarks.with_pymc import linear, step_method
+
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    problem = replace(PROBLEMS["linear"], steps=1)
+    with pm.Model():
+        linear(**problem.data("float64"))
+        steps = {"nothing": Nothing(), "MH": pm.Metropolis(tune=False)}
+        for backend in ("c", "numba"):
+            steps[f"SGNHT, {backend}"] = step_method(problem, "SGNHT", backend=backend)
+
+        def run(step, draws):
+            begin = time.perf_counter()
+            pm.sample(
+                draws=draws, tune=0, chains=1, cores=1, step=step, progressbar=False,
+                compute_convergence_checks=False, random_seed=1,
+            )  # fmt: skip
+            return time.perf_counter() - begin
+
+        times = {name: [] for name in steps}
+        for _ in range(int(repeats) + 1):
+            for name, step in steps.items():
+                times[name].append((run(step, SHORT), run(step, LONG)))
+        kernels = {}
+        for name, step in steps.items():
+            if name.startswith("SGNHT"):
+                kernels[name] = _compiled(step, np)
+    for name, pairs in times.items():
+        short, long = np.array(pairs[1:]).T
+        slope = (long - short) / (LONG - SHORT)
+        row = {
+            "step": name,
+            "microseconds a draw": 1e6 * float(np.median(slope)),
+            "milliseconds a call": 1e3 * float(np.median(short - SHORT * slope)),
+        }
+        print(json.dumps(row | kernels.get(name, {})), file=answers, flush=True)
+
+
+def _compiled(step, np):
+    """Of it in the compiled function and in NumPy's generator."""
+    inside, function = [], step._kernel._function
+    call, draw_rows, noise = function._call, step._draw_rows, step._noise.draw
+
+    def timed(work):
+        def wrapper(*args):
+            begin = time.perf_counter()
+            result = work(*args)
+            inside.append(time.perf_counter() - begin)
+            return result
+
+        return wrapper
+
+    function._call, step._draw_rows, step._noise.draw = map(timed, (call, draw_rows, noise))
+    import pymc as pm
+
+    pm.sample(
+        draws=LONG, tune=0, chains=1, cores=1, step=step, progressbar=False,
+        compute_convergence_checks=False, random_seed=1,
+    )  # fmt: skip
+    function._call = call
+    del step._draw_rows, step._noise.draw
+    spans = np.array(inside[-3 * 1000 :]).reshape(-1, 3)
+    return {"of it compiled code and random numbers": 1e6 * float(np.median(spans.sum(axis=1)))}
+
+
+def rows(repeats):
+    """A row of the table for each step method."""
+    program = [sys.executable, "-m", "tests.benchmarks.sample_cost", str(repeats)]
+    done = subprocess.run(program, env=os.environ, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+if __name__ == "__main__":
+    child(*sys.argv[1:])

@@ -1,0 +1,132 @@
+"""What would make a step slow without making it wrong."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pymc as pm
+import pytest
+from pytensor.scan.op import Scan
+from pytensor.tensor.math import All
+
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT
+from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.gather import TakeRows
+from pymc_sgmcmc.kernel import Kernel
+from pymc_sgmcmc.observed import SUMMED
+from tests.samplers import draws, sample
+
+N, D = 300, 4
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(1)
+    with pm.Model() as built:
+        X, y = pm.Data("X", rng.normal(size=(N, D))), pm.Data("y", rng.integers(2, size=N))
+        sd = pm.HalfNormal("sd")
+        beta = pm.Normal("beta", 0, sd, shape=D)
+        pm.Bernoulli("label", logit_p=X @ beta, observed=y)
+    return built
+
+
+def loop_of(step):
+    """The function of one inner step."""
+    function = step._kernel._function._function
+    (scan,) = [n for n in function.maker.fgraph.apply_nodes if isinstance(n.op, Scan)]
+    return function, scan.op.fn
+
+
+@pytest.mark.parametrize("sampler", [SGLD, SGHMC, SGNHT])
+def test_no_python_runs_in_the_c_kernel(model, sampler):
+    with model:
+        function, loop = loop_of(sampler(step_size=0.001, batch_size=20))
+    for vm, allowed in ((loop.vm, ()), (function.vm, (Scan,))):
+        in_python = [
+            node.op
+            for node, thunk in zip(vm.nodes, vm.thunks, strict=True)
+            if not hasattr(thunk, "cthunk") and not isinstance(node.op, allowed)
+        ]
+        assert not in_python
+
+
+def test_rows_are_gathered_once_for_both_points_of_a_control_variate(model):
+    with model:
+        _, loop = loop_of(SGLD(step_size=0.001, batch_size=20, gradient="control_variate"))
+    gathers = [node for node in loop.maker.fgraph.apply_nodes if isinstance(node.op, TakeRows)]
+    assert len(gathers) == 2  # X and y
+
+
+def test_no_step_checks_parameters_or_supports(model):
+    """Their derivative is zero, or they are of no consequence: the value at the end tells."""
+    with model:
+        _, loop = loop_of(SGLD(step_size=0.001, batch_size=20))
+    assert not any(isinstance(node.op, All) for node in loop.maker.fgraph.apply_nodes)
+
+
+@pytest.mark.parametrize("backend", ["c", "numba"])
+def test_nothing_is_compiled_while_sampling(model, backend, monkeypatch):
+    with model:
+        step = SGNHT(backend=backend, batch_size=20)
+
+    def forbidden(*_):
+        raise AssertionError("compiled while sampling")
+
+    monkeypatch.setattr(Backend, "function", forbidden)
+    with model:
+        sample(step, draws=20, tune=100)
+    if backend == "numba":
+        for compiled in (step._kernel._function, step.target._evaluation._function):
+            assert len(compiled._function.vm.jit_fn.signatures) == 1
+
+
+class Threads(SGLD):
+    """Reports the threads of BLAS in place of the number of steps."""
+
+    def astep(self, q0):
+        from threadpoolctl import threadpool_info
+
+        q, (stats,) = super().astep(q0)
+        blas = [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+        return q, [stats | {"n_steps": max(blas)}]
+
+
+@pytest.mark.parametrize("mp_ctx", ["fork", "spawn"])
+def test_chains_side_by_side_use_one_thread_of_blas(model, mp_ctx):
+    with model:
+        step = Threads(step_size=0.001, batch_size=20)
+        idata = sample(step, cores=2, chains=2, draws=3, mp_ctx=mp_ctx)
+    assert (idata.sample_stats.n_steps.values == 1).all()
+
+
+def test_many_coordinates_are_summed_at_some_steps_only(monkeypatch):
+    """And the draws are the same."""
+    seen, call = [], Kernel.__call__
+
+    def spy(self, *args):
+        output = call(self, *args)
+        seen.append((len(args[2]), output.summed))
+        return output
+
+    monkeypatch.setattr(Kernel, "__call__", spy)
+    d, steps = SUMMED // 8, 32
+    with pm.Model():
+        pm.Normal("x", shape=d)
+        step = SGNHT(step_size=0.1, steps_per_draw=steps, jitter=False)
+        some = sample(step, draws=3)
+        assert set(seen[-3:]) == {(steps, 8)}
+        monkeypatch.setattr("pymc_sgmcmc.lifecycle.SUMMED", d * steps)
+        every = sample(step, draws=3)
+        assert set(seen[-3:]) == {(steps, steps)}
+    np.testing.assert_array_equal(draws(some, "x"), draws(every, "x"))
+
+
+def test_importing_the_package_imports_nothing_slow_beside_pymc():
+    """It may add 0.2 s; Numba, ArviZ and SciPy's statistics would add seconds."""
+    slow = ("numba", "arviz", "matplotlib", "scipy.stats", "scipy.special")
+    code = (
+        "import sys, pymc; before = set(sys.modules); import pymc_sgmcmc; "
+        f"print([name for name in {slow} if name in set(sys.modules) - before])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
