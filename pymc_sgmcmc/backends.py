@@ -65,7 +65,7 @@ def _wheel_blas():
 
 @contextmanager
 def _no_garbage_collection():
-    """Leave out the search for cycles: graphs are full of them, and it takes a quarter of the time."""
+    """No search for cycles, of which graphs are full: it takes a quarter of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

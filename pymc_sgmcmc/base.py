@@ -198,7 +198,7 @@ class SGMCMC(Sampler, Lifecycle):
             self.virial,
             backend,
             sequences=self.sequences(np.zeros(1, dtype=int)),
-            numbers=self._estimator.numbers(self.tuned),
+            numbers=self._estimator.symbols(self.tuned),
         )
         start = self._starts.default
         if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.

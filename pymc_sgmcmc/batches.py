@@ -14,6 +14,7 @@ import pytensor
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.rows import RowData, RowGroup
 
 __all__ = ["SOURCES", "BatchSource", "Blocks", "Epochs", "Random"]
@@ -52,6 +53,14 @@ class BatchSource(ABC):
     def slices(self, group: RowGroup, rows: TensorVariable) -> dict[Variable, Variable]:
         """What takes the place of the group's row data, given one step's entry of `draw`."""
         return group.slices(rows)
+
+    def take(self, array: TensorVariable, rows: TensorVariable) -> TensorVariable:
+        """The same of an array that is `arranged`, by its first axis."""
+        return take_rows(array, rows)
+
+    def arranged(self, array: np.ndarray, k: int) -> np.ndarray:
+        """An array with a row for each row of group k, as `take` wants it."""
+        return array
 
     def refresh(self) -> None:
         """Look at the data again: `pm.set_data` may have changed them."""
@@ -106,15 +115,24 @@ class Blocks(BatchSource):
             for data in group.data
         }
 
+    def take(self, array, bounds):
+        return array[bounds[0] : bounds[1]]
+
+    def arranged(self, array, k):
+        return self._in_order(array, k, 0)
+
+    def _in_order(self, array: np.ndarray, k: int, axis: int) -> np.ndarray:
+        order = _shuffled(0, array.shape[axis])
+        order = np.resize(order, len(order) + self.largest[k] - 1)
+        return np.ascontiguousarray(np.take(array, order, axis=axis))
+
     def refresh(self):
-        for group, largest in zip(self.groups, self.largest, strict=True):
+        for k, group in enumerate(self.groups):
             for data in group.data:
                 value = data.source.get_value(borrow=True)
                 if self._copied.get(data) is value:
                     continue
-                order = _shuffled(0, group.length())
-                order = np.resize(order, len(order) + largest - 1)
-                copy = np.ascontiguousarray(np.take(value, order, axis=data.axis))
+                copy = self._in_order(value, k, data.axis)
                 if data in self._shuffled:
                     self._shuffled[data].set_value(copy, borrow=True)
                 else:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
@@ -20,7 +21,8 @@ class Estimator:
     With a control variate (Baker et al., 2019), the gradient is ``g(q) - g(anchor) + G``: g the
     estimate from the batch, G the gradient on all rows at the anchor. Its noise grows with the
     distance to the anchor, where that of ``g(q)`` grows with the number of rows; both are
-    unbiased.
+    unbiased. Where rows have predictors, ``g(anchor)`` comes from their slopes there, which are
+    kept; else it is computed from the batch.
 
     Parameters
     ----------
@@ -34,10 +36,15 @@ class Estimator:
 
     def __init__(self, target: Target, source: BatchSource, moves: bool, control: bool):
         self.size, self.groups = target.size, target.groups
-        self._source, self.moves = source, moves
+        self._target, self._source, self.moves = target, source, moves
         self._control = control and bool(target.groups)
-        self._whole = target.estimator()
-        self._batched = target.estimator(exact_weight=0.0) if self._control else None
+        self._keeps = self._control and target.potential.predictors is not None
+        self._whole = target.potential.estimator()
+        if self._keeps:
+            self._less_anchor = target.potential.less_anchor()
+        elif self._control:
+            self._batched = target.potential.estimator(exact_weight=0.0)
+        self._arranged: tuple[list[np.ndarray] | None, dict[str, np.ndarray]] = None, {}
 
     def numbers(self, tuned: Tuned) -> dict[str, np.ndarray]:
         """The inputs of `bind`, by name."""
@@ -46,11 +53,39 @@ class Estimator:
             numbers |= {"centre": tuned.coordinates.centre, "factor": tuned.coordinates.factor}
         if self._control:
             numbers |= {
-                "anchor": tuned.anchor,
                 "anchor_gradient": tuned.anchor_gradient,
                 "control": np.float64(tuned.control),
             }
+            numbers |= self._slopes(tuned) if self._keeps else {"anchor": tuned.anchor}
         return numbers
+
+    def symbols(self, tuned: Tuned) -> dict[str, TensorVariable]:
+        """Variables for the numbers: all have their shapes, but for what there is of each row."""
+        return {
+            name: pt.tensor(
+                name,
+                dtype=pytensor.config.floatX,
+                shape=(None, *value.shape[1:]) if name in self._arranged[1] else np.shape(value),
+            )
+            for name, value in self.numbers(tuned).items()
+        }
+
+    def _slopes(self, tuned: Tuned) -> dict[str, np.ndarray]:
+        """The slopes of all rows at the anchor, as the source wants them; else zeros."""
+        (slopes, _), lengths = self._arranged, self._target.check_lengths()
+        if tuned.control:
+            slopes = self._target.row_slopes(tuned.anchor)
+        elif slopes is None or any(len(a) != n for a, n in zip(slopes, lengths, strict=True)):
+            widths = map(len, self._target.potential.predictors)
+            slopes = [
+                np.zeros(shape, pytensor.config.floatX)
+                for shape in zip(lengths, widths, strict=True)
+            ]
+        if slopes is not self._arranged[0]:
+            names = [f"slopes_{group.name}" for group in self.groups]
+            arranged = [self._source.arranged(array, k) for k, array in enumerate(slopes)]
+            self._arranged = slopes, dict(zip(names, arranged, strict=True))
+        return self._arranged[1]
 
     def bind(self, numbers: Mapping[str, TensorVariable]) -> Callable:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
@@ -69,8 +104,15 @@ class Estimator:
             value, gradient = self._whole(q, slices, weights)
             if self._control:
                 on = numbers["control"]
-                at_anchor = self._at_anchor(numbers, slices, weights, on)
-                gradient = gradient + on * (numbers["anchor_gradient"] - at_anchor)
+                if self._keeps:
+                    slopes = [
+                        on * self._source.take(numbers[f"slopes_{group.name}"], row)
+                        for group, row in zip(self.groups, rows, strict=True)
+                    ]
+                    gradient = self._less_anchor(q, slices, weights, slopes)
+                else:
+                    gradient = gradient - on * self._at_anchor(numbers, slices, weights, on)
+                gradient = gradient + on * numbers["anchor_gradient"]
             if self.moves:
                 gradient = pull(numbers["factor"], gradient)
             return value, gradient

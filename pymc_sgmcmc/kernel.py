@@ -65,8 +65,8 @@ class Kernel:
     backend : Backend
     sequences : iterable of str
         Names of the numbers that each call gives for each inner step.
-    numbers : mapping of str to array
-        Values with the shapes of the estimator's inputs.
+    numbers : mapping of str to TensorVariable
+        The estimator's inputs.
 
     Attributes
     ----------
@@ -84,12 +84,12 @@ class Kernel:
         virial: Callable,
         backend: Backend,
         sequences: Iterable[str],
-        numbers: Mapping[str, np.ndarray],
+        numbers: Mapping[str, pt.TensorVariable],
     ):
         self.dtype = pytensor.config.floatX
         start = {"q": pt.tensor("q", dtype=self.dtype, shape=(estimator.size,))}
         start |= _symbols(state, self.dtype)
-        data, frame = _symbols(coefficients, self.dtype), _symbols(numbers, self.dtype)
+        data, frame = _symbols(coefficients, self.dtype), dict(numbers)
         step_sizes = pt.vector("H", dtype=self.dtype)
         planned = {name: pt.vector(name, dtype=self.dtype) for name in sequences}
         weighting = pt.vector("W", dtype=self.dtype)

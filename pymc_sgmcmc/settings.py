@@ -103,7 +103,12 @@ class Settings:
         backend: Backend,
     ) -> Target:
         """The target, with exact gradients where the batch size is automatic and they pay."""
-        settings = {"rows": rows, "initial_point": initial_point, "backend": backend}
+        settings = {
+            "rows": rows,
+            "initial_point": initial_point,
+            "backend": backend,
+            "keeps_slopes": self.gradient != "plain",
+        }
         if not is_auto(self.batch_size):
             return Target(model, vars, batch_size=self.batch_size, **settings)
         if minibatches(model):

@@ -1,23 +1,20 @@
 """The potential U of a PyMC model and its gradient, on any rows and exactly in chunks."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
 from pymc import Model
 from pymc.pytensorf import make_shared_replacements
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batching import find_batches
-from pymc_sgmcmc.density import inside, log_density_terms, stabilized
+from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.entries import entry_name
 from pymc_sgmcmc.evaluation import Evaluation, Part
 from pymc_sgmcmc.inspection import (
@@ -26,6 +23,8 @@ from pymc_sgmcmc.inspection import (
     refuse_missing,
 )
 from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.potential import Potential
+from pymc_sgmcmc.predictors import Predictor, find_predictors
 from pymc_sgmcmc.rows import find_groups
 from pymc_sgmcmc.separation import prove_separation
 from pymc_sgmcmc.total_sizes import total_sizes
@@ -33,6 +32,9 @@ from pymc_sgmcmc.total_sizes import total_sizes
 __all__ = ["Target"]
 
 _log = logging.getLogger("pymc.sgmcmc")
+
+KEPT = 2**22
+"""Slopes that a chain keeps, at most: 32 MB of them, whatever the number of rows is."""
 
 
 class Target:
@@ -56,6 +58,8 @@ class Target:
         Values of the value variables by name; default the model's initial point.
     backend : Backend, optional
         How `value_and_gradient` is compiled.
+    keeps_slopes : bool
+        Whether a control variate is to keep the slopes of each row at its anchor, if it can.
 
     Attributes
     ----------
@@ -69,6 +73,8 @@ class Target:
         Rows in a batch, for each group.
     shared : dict
         Shared variables that stand for the other free variables, by value variable.
+    potential : Potential
+        The graphs of U.
 
     Raises
     ------
@@ -87,6 +93,7 @@ class Target:
         rows: Mapping[str, int | None] | None = None,
         initial_point: Mapping[str, np.ndarray] | None = None,
         backend: Backend | None = None,
+        keeps_slopes: bool = False,
     ):
         given, model = model, full_data(model)
         check_model(model, vars)
@@ -116,10 +123,10 @@ class Target:
         self._terms, self._point = terms, point
         self._prove_separation()
         self._examined = self._data()
-        self._exact = pt.add(
-            pt.zeros((), dtype=pytensor.config.floatX),
-            *(pt.sum(terms[rv]) for rv in terms if not any(rv in b.observed for b in batches)),
-        )
+        exact = [terms[rv] for rv in terms if not any(rv in b.observed for b in batches)]
+        kept = self._kept_predictors() if keeps_slopes else None
+        self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
+        self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._log(model)
         if any(batch.data for batch in batches):
             _log.warning(
@@ -157,7 +164,7 @@ class Target:
         if any(now is not before for now, before in zip(data, self._examined, strict=True)):
             refuse_missing(self._terms)
             self._prove_separation()
-            self._examined = data
+            self._examined, self._slopes = data, None
         return lengths
 
     def _data(self) -> list[np.ndarray]:
@@ -185,41 +192,6 @@ class Target:
                 return entry_name(var.name, shape, index)
             index -= size
         raise IndexError(index)
-
-    def estimator(self, exact_weight: Any = 1.0) -> Callable:
-        """Return ``estimate(q, slices, weights)``: graphs of U and its gradient at `q` (d,).
-
-        `slices`: what takes the place of the row data of all groups; `weights`: N_k / n_k for each
-        group; `exact_weight`: that of the prior and the likelihoods that are not minibatched.
-        """
-        weights = [
-            pt.scalar(f"weight_{group.name}", dtype=pytensor.config.floatX) for group in self.groups
-        ]
-        log_density = exact_weight * self._exact
-        for group, weight in zip(self.groups, weights, strict=True):
-            log_density += weight * pt.add(*map(pt.sum, group.terms), 0.0)
-        # Before differentiating: log(1 - sigmoid(x)) has a gradient of NaN where the sigmoid is 1,
-        # and -softplus(x), which PyTensor rewrites it to, has none.
-        value, smooth = (
-            stabilized(-density.astype(pytensor.config.floatX))
-            for density in (log_density, inside(log_density))
-        )
-        gradients = pt.grad(smooth, self.vars, disconnected_inputs="ignore")
-        gradient = pt.concatenate([g.ravel() for g in gradients])
-
-        def estimate(q, slices, with_weights):
-            given = zip([*self.vars, *weights], [*self._split(q), *with_weights], strict=True)
-            return clone_replace([value, gradient], dict(given) | slices, rebuild_strict=False)
-
-        return estimate
-
-    def _split(self, q: TensorVariable) -> list[TensorVariable]:
-        parts, start = [], 0
-        for var, shape in zip(self.vars, self.shapes, strict=True):
-            stop = start + int(np.prod(shape))
-            parts.append(var.type.filter_variable(q[start:stop].reshape(shape).astype(var.dtype)))
-            start = stop
-        return parts
 
     def value_and_gradient(
         self, q: np.ndarray, rows: Sequence[np.ndarray] | None = None
@@ -256,7 +228,17 @@ class Target:
 
     def batched_gradient(self, q: np.ndarray) -> np.ndarray:
         """The gradient at `q` of the minibatched part of U, on all rows."""
-        return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
+        if self.potential.predictors is None:
+            return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
+        gradient, slopes = self._evaluation.with_slopes(q, self.check_lengths())
+        self._slopes = np.array(q), slopes
+        return gradient
+
+    def row_slopes(self, q: np.ndarray) -> list[np.ndarray]:
+        """Where they are kept, those of all rows at `q`: (N, predictors) for each group."""
+        if self._slopes is None or not np.array_equal(self._slopes[0], q):
+            self.batched_gradient(q)
+        return self._slopes[1]
 
     def random_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         """A batch of `size` rows of each group, with replacement."""
@@ -276,4 +258,12 @@ class Target:
 
     @cached_property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self.estimator, self.size, self.groups, self.backend or Backend())
+        return Evaluation(self.potential, self.backend or Backend())
+
+    def _kept_predictors(self) -> list[list[Predictor]] | None:
+        """The predictors of all groups, where slopes in them take little memory."""
+        found = [find_predictors(group, self.vars) for group in self.groups]
+        if not found or None in found:
+            return None
+        kept = sum(n * len(own) for n, own in zip(self.check_lengths(), found, strict=True))
+        return found if kept <= KEPT else None

@@ -131,10 +131,11 @@ def test_noise_of_the_mean_of_a_block(size):
 
 
 @cache
-def compiled(axis):
+def compiled(axis, keeps):
     """``estimate(tuned, z, bounds)`` with control variates, from blocks."""
     x, y = rng(7).normal(size=(N, 2)), rng(8).integers(2, size=N)
-    _, target = build(x, y, axis, batch_size=5)
+    _, target = build(x, y, axis, batch_size=5, keeps_slopes=keeps)
+    assert (target.potential.predictors is not None) == keeps
     return target, estimate_of(target, 5)
 
 
@@ -158,10 +159,11 @@ def estimate_of(target, size):
     return estimate
 
 
+@pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("control", [False, True])
-def test_gradients_of_blocks_are_unbiased(control, axis):
-    target, estimate = compiled(axis)
+def test_gradients_of_blocks_are_unbiased(control, axis, keeps):
+    target, estimate = compiled(axis, keeps)
     z, anchor, centre = rng(9).normal(size=(3, 2))
     L = np.array([[1.0, 0.0], [0.5, 2.0]])
     found = {"coordinates": Coordinates(centre, L), "control": control, "anchor": anchor,
@@ -171,6 +173,11 @@ def test_gradients_of_blocks_are_unbiased(control, axis):
     np.testing.assert_allclose(np.mean([v for v, _ in results]), value, rtol=1e-12)
     np.testing.assert_allclose(np.mean([g for _, g in results], axis=0), L.T @ gradient, rtol=1e-10)
     assert np.std([g for _, g in results], axis=0).min() > 0.1
+    if control:
+        at_anchor = np.linalg.solve(L, anchor - centre)
+        exact = L.T @ target.value_and_gradient(anchor)[1]
+        for start in (0, N - 1):
+            np.testing.assert_allclose(estimate(at_anchor, start, **found)[1], exact, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n", [N, 40])

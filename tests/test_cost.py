@@ -9,7 +9,7 @@ import pytest
 from pytensor.scan.op import Scan
 from pytensor.tensor.math import All
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, target
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.gather import TakeRows
 from pymc_sgmcmc.kernel import Kernel
@@ -50,11 +50,20 @@ def test_no_python_runs_in_the_c_kernel(model, sampler):
         assert not in_python
 
 
-def test_rows_are_gathered_once_for_both_points_of_a_control_variate(model):
+def test_rows_are_gathered_once_for_both_points_of_a_control_variate(model, monkeypatch):
+    monkeypatch.setattr(target, "KEPT", 0)
     with model:
         _, loop = loop_of(SGLD(step_size=0.001, batch_size=20, gradient="control_variate"))
     gathers = [node for node in loop.maker.fgraph.apply_nodes if isinstance(node.op, TakeRows)]
     assert len(gathers) == 2  # X and y
+
+
+def test_slopes_that_are_kept_save_the_products_at_the_centre(model):
+    """What is left are X @ beta and its transpose times slopes."""
+    with model:
+        _, loop = loop_of(SGLD(step_size=0.001, batch_size=20, gradient="control_variate"))
+    ops = [type(node.op).__name__.lower() for node in loop.maker.fgraph.apply_nodes]
+    assert sum("gemv" in op or "dot" in op for op in ops) == 2
 
 
 def test_no_step_checks_parameters_or_supports(model):

@@ -78,16 +78,16 @@ MODELS = [logistic, on_the_second_axis, by_rows, poisson, two_groups]
 
 
 @cache
-def target_of(build):
+def target_of(build, keeps=False):
     model, settings = build()
-    backend = Backend(compile_kwargs=PYTHON)
-    return Target(model, model.continuous_value_vars, backend=backend, **settings)
+    settings |= {"backend": Backend(compile_kwargs=PYTHON), "keeps_slopes": keeps}
+    return Target(model, model.continuous_value_vars, **settings)
 
 
 @cache
-def compiled(build, ndim, control=True):
+def compiled(build, ndim, control=True, keeps=False):
     """``estimate(tuned, z, rows)``: U and its gradient in z from one batch, by `Estimator`."""
-    target = target_of(build)
+    target = target_of(build, keeps)
     estimator = Estimator(
         target, Random(target.groups, target.batch_sizes), ndim is not None, control
     )
@@ -149,10 +149,11 @@ def partition(target, seed=11):
     return list(zip(*parts, strict=True))
 
 
+@pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("ndim", [None, 1, 2])
 @pytest.mark.parametrize("build", MODELS)
-def test_control_variates_are_unbiased(build, ndim):
-    target, estimate = target_of(build), compiled(build, ndim)
+def test_control_variates_are_unbiased(build, ndim, keeps):
+    target, estimate = target_of(build, keeps), compiled(build, ndim, keeps=keeps)
     for seed in (9, 20):
         tuned = tuned_for(target, ndim, control=True, seed=seed)
         z, q, L = point(target, tuned, ndim, seed + 1)
@@ -171,30 +172,32 @@ def test_control_variates_are_unbiased(build, ndim):
             assert np.abs(there).max() > 1e-3 * scale
 
 
+@pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("ndim", [None, 1, 2])
 @pytest.mark.parametrize("build", MODELS)
-def test_without_control_it_is_the_plain_estimate(build, ndim):
-    target = target_of(build)
+def test_without_control_it_is_the_plain_estimate(build, ndim, keeps):
+    target = target_of(build, keeps)
     tuned = tuned_for(target, ndim, control=False)
     z, q, L = point(target, tuned, ndim)
     for rows in partition(target):
-        off = compiled(build, ndim)(tuned, z, rows)
+        off = compiled(build, ndim, keeps=keeps)(tuned, z, rows)
         for got, plain in zip(off, compiled(build, ndim, False)(tuned, z, rows), strict=True):
             # Two graphs, whose terms PyTensor may add in another order.
-            np.testing.assert_allclose(got, plain, rtol=0, atol=1e-15 * np.abs(plain).max())
+            np.testing.assert_allclose(got, plain, rtol=0, atol=1e-14 * np.abs(plain).max())
         value, gradient = target.value_and_gradient(q, rows)
         np.testing.assert_allclose(off[0], value, rtol=1e-12)
         atol = 1e-12 * np.abs(gradient).max()
         np.testing.assert_allclose(off[1], L.T @ gradient, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("build", MODELS)
-def test_at_its_anchor_a_control_variate_is_exact(build):
-    target = target_of(build)
+def test_at_its_anchor_a_control_variate_is_exact(build, keeps):
+    target = target_of(build, keeps)
     tuned = tuned_for(target, None, control=True)
     exact = target.value_and_gradient(tuned.anchor)[1]
     for rows in partition(target):
-        got = compiled(build, None)(tuned, tuned.anchor, rows)[1]
+        got = compiled(build, None, keeps=keeps)(tuned, tuned.anchor, rows)[1]
         np.testing.assert_allclose(got, exact, rtol=0, atol=1e-11 * np.abs(exact).max())
 
 
