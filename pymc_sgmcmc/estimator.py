@@ -72,15 +72,13 @@ class Estimator:
 
     def _slopes(self, tuned: Tuned) -> dict[str, np.ndarray]:
         """The slopes of all rows at the anchor, as the source wants them; else zeros."""
-        (slopes, _), lengths = self._arranged, self._target.check_lengths()
+        slopes = self._arranged[0]
         if tuned.control:
             slopes = self._target.row_slopes(tuned.anchor)
-        elif slopes is None or any(len(a) != n for a, n in zip(slopes, lengths, strict=True)):
+        elif slopes is None or [*map(len, slopes)] != [*self._target.check_lengths()]:
             widths = map(len, self._target.potential.predictors)
-            slopes = [
-                np.zeros(shape, pytensor.config.floatX)
-                for shape in zip(lengths, widths, strict=True)
-            ]
+            shapes = zip(self._target.check_lengths(), widths, strict=True)
+            slopes = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
         if slopes is not self._arranged[0]:
             names = [f"slopes_{group.name}" for group in self.groups]
             arranged = [self._source.arranged(array, k) for k, array in enumerate(slopes)]

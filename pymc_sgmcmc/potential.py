@@ -84,7 +84,7 @@ class Potential:
     def row_slopes(self, q: TensorVariable, slices: Mapping) -> list[TensorVariable]:
         """Those of the rows of the slices in the predictors of their group, (n, predictors)."""
         graphs = [pt.stack([p.slope for p in own], axis=1) for own in self.predictors]
-        return self._at(q, slices, graphs)
+        return self._at(q, slices, [graph.astype(pytensor.config.floatX) for graph in graphs])
 
     def _weights(self) -> list[TensorVariable]:
         dtype = pytensor.config.floatX

@@ -48,9 +48,8 @@ class Predictor:
 
     def pull(self, slopes: TensorVariable, vars: Sequence[TensorVariable]) -> TensorVariable:
         """The gradient in q, (d,), of what has these slopes (n,) in the predictor."""
-        gradients = pt.grad(
-            None, list(vars), known_grads={self.value: slopes}, disconnected_inputs="ignore"
-        )
+        known = {self.value: slopes.astype(self.value.dtype)}
+        gradients = pt.grad(None, list(vars), known_grads=known, disconnected_inputs="ignore")
         return pt.concatenate([gradient.ravel() for gradient in gradients])
 
 
@@ -135,6 +134,8 @@ class _Ways:
 def _is_linear(node: Apply, through: Sequence[Variable]) -> bool:
     """Whether the outputs are affine in those inputs that `through` are."""
     op = node.op
+    if node.outputs[0].dtype not in float_dtypes:
+        return False
     if isinstance(op, Elemwise):
         if isinstance(op.scalar_op, Mul):
             return len(through) == 1

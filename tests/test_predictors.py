@@ -2,10 +2,13 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 
+from pymc_sgmcmc import SGHMC
 from pymc_sgmcmc import target as of_target
 from pymc_sgmcmc.target import Target
+from tests.samplers import draws, sample
 
 N, K = 60, 4
 
@@ -103,3 +106,16 @@ def test_many_rows_are_not_kept(monkeypatch):
     monkeypatch.setattr(of_target, "KEPT", 2 * N - 1)
     assert target_of(linear).potential.predictors is None
     assert target_of(by_hand).potential.predictors is not None
+
+
+def test_in_float32_all_of_it_is():
+    x = rng(6).integers(-3, 4, size=(N, 3))  # an integer and a float32 make a float64
+    with pytensor.config.change_flags(floatX="float32"):
+        with pm.Model():
+            pm.Normal("y", x @ pm.Normal("b", shape=3), pm.HalfNormal("s"), observed=Y)
+            step = SGHMC(step_size=1e-3, batch_size=10, gradient="control_variate")
+            idata = sample(step, draws=20, tune=50)
+    (slopes,) = step.target.row_slopes(np.zeros(4))
+    assert slopes.dtype == draws(idata, "b").dtype == np.float32
+    assert {value.dtype for value in step._numbers.values()} == {np.dtype("float32")}
+    assert "slopes_y" in step._numbers and np.isfinite(draws(idata, "b")).all()
