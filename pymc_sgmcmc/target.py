@@ -33,8 +33,9 @@ __all__ = ["Target"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
-KEPT = 2**22
-"""Slopes that a chain keeps, at most: 32 MB of them, whatever the number of rows is."""
+KEPT = 2**21
+"""Slopes of rows that a chain keeps, at most: 16 MB of them, and once more where rows are in
+blocks, whatever the number of rows is."""
 
 
 class Target:

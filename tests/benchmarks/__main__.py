@@ -21,7 +21,6 @@ import json
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,7 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.benchmarks import first_draw, memory, sample_cost
-from tests.benchmarks.race import ROOT, Contender, clean, race
+from tests.benchmarks.fresh import answers
+from tests.benchmarks.race import Contender, race
 
 BLACKJAX, POSTERIORS, NUTPIE = "blackjax==1.7.1", "posteriors==0.1.3", "nutpie[pymc]==0.16.11"
 METHODS = ("SGNHT", "nutpie", "PyMC's NUTS", "minibatch ADVI", "ADVI")
@@ -136,11 +136,7 @@ def posterior(args, versions):
         if method == "nutpie":
             command = python_with(NUTPIE, args.nutpie)
             versions["nutpie"] = NUTPIE.rpartition("=")[2]
-        program = [*command, "-m", "tests.benchmarks.one_posterior", method, args.rows]
-        done = subprocess.run(
-            program, cwd=ROOT, env=clean(), stdout=subprocess.PIPE, text=True, check=True
-        )
-        row = json.loads(done.stdout.splitlines()[-1])
+        row = answers("one_posterior", method, args.rows, command=command)[0]
         ours = ours or row["seconds"]
         yield {"method": method, **row, "SGNHT's seconds / its": ours / row["seconds"]}
 

@@ -1,16 +1,26 @@
 """Seconds from `python` to the first draw, with and without a compilation cache.
 
-Logistic regression, N = 1e5, p = 50, settings given; each run is a process of its own.
+Logistic regression, N = 1e5, p = 50, settings given; each run is a process of its own. Afterwards
+two workers are spawned: once more from the cache, of which a step that does nothing has its share.
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 
+from tests.benchmarks.fresh import answers
+
 STAGES = ("Python and PyMC", "import of the package", "step method", "first draw")
+SPAWNED = ("spawned workers, nothing", "spawned workers")
+
+
+def sample(step, **kwargs):
+    """One draw."""
+    import pymc as pm
+
+    settings = {"draws": 1, "tune": 0, "chains": 1, "cores": 1, "progressbar": False}
+    pm.sample(step=step, compute_convergence_checks=False, **(settings | kwargs))
 
 
 def child(backend, begin):
@@ -24,6 +34,7 @@ def child(backend, begin):
     times.append(time.time())
     import logging
 
+    from tests.benchmarks.nothing import Nothing
     from tests.benchmarks.problems import PROBLEMS
     from tests.benchmarks.with_pymc import logistic, step_method
 
@@ -34,13 +45,15 @@ def child(backend, begin):
         logistic(**data)
         built = time.time()
         step = step_method(problem, "SGNHT", backend=backend)
-        drawn = time.time()
-        pm.sample(
-            draws=1, tune=0, chains=1, cores=1, step=step, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    spans = times[1] - times[0], times[2] - times[1], drawn - built, time.time() - drawn
-    print(json.dumps(dict(zip(STAGES, spans, strict=True))))
+        stepped = time.time()
+        sample(step)
+        began = time.time()
+        sample(Nothing(), chains=2, cores=2, mp_ctx="spawn")
+        middle = time.time()
+        sample(step, chains=2, cores=2, mp_ctx="spawn")
+    spans = (times[1] - times[0], times[2] - times[1], stepped - built, began - stepped,
+             middle - began, time.time() - middle)  # fmt: skip
+    print(json.dumps(dict(zip(STAGES + SPAWNED, spans, strict=True))))
 
 
 def rows(repeats):
@@ -48,17 +61,19 @@ def rows(repeats):
     for backend in ("c", "numba"):
         with tempfile.TemporaryDirectory() as folder:
             cold = _run(backend, folder)
-            yield {"backend": backend, "cache": "cold"} | cold | {"together": sum(cold.values())}
+            yield {"backend": backend, "cache": "cold"} | cold | _together(cold)
             runs = [_run(backend, folder) for _ in range(repeats)]
-        warm = {stage: sorted(run[stage] for run in runs)[repeats // 2] for stage in STAGES}
-        yield {"backend": backend, "cache": "warm"} | warm | {"together": sum(warm.values())}
+        warm = {stage: sorted(run[stage] for run in runs)[repeats // 2] for stage in runs[0]}
+        yield {"backend": backend, "cache": "warm"} | warm | _together(warm)
+
+
+def _together(times):
+    return {"to the first draw": sum(times[stage] for stage in STAGES)}
 
 
 def _run(backend, folder):
-    environment = os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={folder}"}
-    program = [sys.executable, "-m", "tests.benchmarks.first_draw", backend, str(time.time())]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    flags = f"base_compiledir={folder}"
+    return answers("first_draw", backend, time.time(), PYTENSOR_FLAGS=flags)[0]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,32 @@
 """Processes in which nothing is compiled yet, or only what they compiled themselves."""
 
+import json
 import os
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from unittest.mock import patch
 
-__all__ = ["in_fresh_process"]
+__all__ = ["ROOT", "answers", "clean", "in_fresh_process"]
+
+ROOT = Path(__file__).parents[2]
+
+
+def clean(**more):
+    """The environment, in which BLAS chooses its own code for the processor, as peers do."""
+    kept = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
+    return kept | more
+
+
+def answers(module, *arguments, command=(sys.executable,), **environment):
+    """The lines of JSON that a module of the benchmarks prints, run by `command`."""
+    program = [*command, "-m", f"tests.benchmarks.{module}", *map(str, arguments)]
+    done = subprocess.run(
+        program, cwd=ROOT, env=clean(**environment), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def in_fresh_process(folder, function, *args, floatX="float64"):

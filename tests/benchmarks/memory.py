@@ -5,12 +5,12 @@ The peak of the memory of all processes together, shared pages counted once (Lin
 """
 
 import json
-import os
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+
+from tests.benchmarks.fresh import answers
 
 N, D = 10**7, 20
 MB = 1024
@@ -92,10 +92,7 @@ class _Peak:
 def rows():
     """A row of the table for each step method."""
     for what in ("nothing", "SGNHT"):
-        environment = os.environ | {"PYTENSOR_FLAGS": "floatX=float32"}
-        program = [sys.executable, "-m", "tests.benchmarks.memory", what]
-        done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
-        yield {"step": what} | json.loads(done.stdout.splitlines()[-1])
+        yield {"step": what} | answers("memory", what, PYTENSOR_FLAGS="floatX=float32")[0]
 
 
 if __name__ == "__main__":

@@ -1,22 +1,14 @@
 """Contenders side by side: in turns, so that a noisy machine treats them alike."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
+from tests.benchmarks.fresh import ROOT, clean
 from tests.benchmarks.problems import PROBLEMS
-
-ROOT = Path(__file__).parents[2]
-
-
-def clean():
-    """The environment, in which BLAS chooses its own code for the processor, as peers do."""
-    return {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
 
 
 @dataclass

@@ -4,10 +4,10 @@ A linear regression with five slopes, one inner step a draw, one chain, in one p
 """
 
 import json
-import os
-import subprocess
 import sys
 import time
+
+from tests.benchmarks import fresh
 
 SHORT, LONG = 400, 4000
 
@@ -91,9 +91,7 @@ def _compiled(step, np):
 
 def rows(repeats):
     """A row of the table for each step method."""
-    program = [sys.executable, "-m", "tests.benchmarks.sample_cost", str(repeats)]
-    done = subprocess.run(program, env=os.environ, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return fresh.answers("sample_cost", repeats)
 
 
 if __name__ == "__main__":
