@@ -1,11 +1,16 @@
-"""The tests make many graphs beside a large heap: what PyMC imports is not searched for cycles."""
+"""The tests make thousands of graphs beside a large heap: what is not to be searched or noted."""
 
 import gc
 
-import pymc  # noqa: F401
+import pytensor
+import pytest
+
+pytensor.config.traceback__limit = 0  # where each variable of a graph was made
 
 
-def pytest_collection_finish():
+@pytest.fixture(autouse=True, scope="module")
+def frozen_heap():
+    """What PyMC imports, and earlier files leave, is not searched for cycles again and again."""
     gc.collect()
     gc.freeze()
 
