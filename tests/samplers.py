@@ -53,6 +53,9 @@ CASES = [
 DEFAULTS = [CASES[0], CASES[1], CASES[4], CASES[8]]
 """One case of each sampler, for the tests that compile much."""
 
+TYPICAL = DEFAULTS[2]
+"""SGNHT, which has all that a state may have: for what does not depend on the sampler."""
+
 
 def regression():
     """A log-concave regression: two coefficients with a normal prior, known noise."""

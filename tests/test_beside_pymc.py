@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal
 
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, running_sums
 from tests.helpers import score
-from tests.samplers import DEFAULTS, draws, regression, sample
+from tests.samplers import DEFAULTS, TYPICAL, draws, regression, sample
 
 N, D = 12, 2
 X = np.random.default_rng(40).normal(size=(N, D)) * [1.0, 0.4]
@@ -133,8 +133,7 @@ class FromPrior(PopulationArrayStepShared):
         ]
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("case", DEFAULTS, ids=str)
+@pytest.mark.parametrize("case, cores", [(case, 1) for case in DEFAULTS] + [(TYPICAL, 2)], ids=str)
 def test_population_sampling(case, cores):
     """PyMC copies the step method for each chain, shallowly, and moves all chains in turn."""
     with linear_model("continuous") as model, warnings.catch_warnings():
@@ -151,11 +150,10 @@ def test_population_sampling(case, cores):
     np.testing.assert_array_equal(values, draws(again, "a"))
 
 
-@pytest.mark.parametrize("case", DEFAULTS, ids=str)
-def test_arguments_of_pm_sample(case):
+def test_arguments_of_pm_sample():
     with regression() as model:
         double = pm.Deterministic("double", 2 * model["beta"])
-        step = case.step(step_size=1e-9)
+        step = TYPICAL.step(step_size=1e-9)
         start = {"beta": np.array([0.5, -0.25])}
         idata = sample(step, discard_tuned_samples=False, initvals=start, var_names=["double"])
         assert list(idata.posterior) == [double.name]
@@ -169,8 +167,7 @@ def test_arguments_of_pm_sample(case):
         np.testing.assert_allclose(draws(idata)[:, 0, 0], [0.5, -0.5], atol=1e-3)
 
 
-@pytest.mark.parametrize("case", DEFAULTS, ids=str)
-def test_constrained_variables_start_apart_and_in_their_support(case):
+def test_constrained_variables_start_apart_and_in_their_support():
     with pm.Model():
         sigma = pm.HalfNormal("sigma")
         share = pm.Beta("share", 2, 2)
@@ -180,7 +177,7 @@ def test_constrained_variables_start_apart_and_in_their_support(case):
             initval=[-1.0, 0.0, 1.0],
         )  # fmt: skip
         pm.Normal("y", share + weights @ ordered, sigma, observed=Y)
-        step = case.step(step_size=1e-10)
+        step = TYPICAL.step(step_size=1e-10)
         idata = sample(step, tune=0, draws=5, chains=4)
         given = {"sigma": 2.0, "share": 0.25, "weights": np.array([0.2, 0.3, 0.5])}
         told = sample(step, tune=0, draws=5, chains=4, initvals=given)

@@ -17,10 +17,11 @@ from pymc.sampling.parallel import ParallelSamplingError
 from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
 from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.schedules import as_schedule
-from tests.samplers import CASES, DEFAULTS, built, draws, regression, sample
+from tests.samplers import CASES, DEFAULTS, TYPICAL, built, draws, regression, sample
 
 each = pytest.mark.parametrize("case", CASES, ids=str)
 each_sampler = pytest.mark.parametrize("case", DEFAULTS, ids=str)
+typical = pytest.mark.parametrize("case", [TYPICAL], ids=str)
 
 STATS = {"step_size", "grad_norm", "minibatch_logp", "n_steps", "diverging", "running_sums"}
 
@@ -203,7 +204,7 @@ def test_backends_and_versions_agree(case):
             np.testing.assert_allclose(other, reference, rtol=0, atol=1e-8)
 
 
-@each_sampler
+@typical
 @pytest.mark.parametrize("batches", ["random", "epochs"])
 def test_all_rows_are_seen(case, batches, model):
     with model:
@@ -229,7 +230,7 @@ def test_exact_gradient_and_schedules(case, model):
         np.testing.assert_allclose(stats.step_size[1], cycle(steps))
 
 
-@each_sampler
+@typical
 def test_one_step_for_each_variable(case):
     with pm.Model():
         a, b = pm.Normal("a"), pm.HalfNormal("b")
@@ -241,7 +242,7 @@ def test_one_step_for_each_variable(case):
     assert running_sums(idata, sampler=1).sizes["coordinate"] == 1
 
 
-@each_sampler
+@typical
 def test_other_variables_belong_to_other_step_methods(case):
     rng = np.random.default_rng(1)
     data = np.concatenate([rng.normal(-2, 1, 60), rng.normal(2, 1, 60)])
@@ -255,7 +256,7 @@ def test_other_variables_belong_to_other_step_methods(case):
     np.testing.assert_allclose(means, [-2, 2], atol=0.6)
 
 
-@each_sampler
+@typical
 def test_chains_start_apart_unless_told(case, model):
     with model:
         step = case.step(step_size=1e-9)
@@ -267,7 +268,7 @@ def test_chains_start_apart_unless_told(case, model):
         np.testing.assert_allclose(draws(given)[:, 0], [[3, 4], [3, 4]], atol=1e-3)
 
 
-@each_sampler
+@typical
 def test_set_data_with_another_length(case, model):
     model = regression()
     with model:
