@@ -58,7 +58,7 @@ def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Pre
     terms = [inside(term) for term in group.terms]
     ways = _Ways(terms, group, vars)
     rows = ways.back(terms, ways.is_row, through=(Elemwise, Alloc, SpecifyShape))
-    if rows is None:
+    if not rows:
         return None
     n = group.data[0].slice.shape[group.data[0].axis]
 

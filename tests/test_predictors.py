@@ -102,6 +102,16 @@ def test_slopes_follow_the_data_and_the_point():
         np.testing.assert_allclose(target.row_slopes(q)[0][:, 0], Y[:40] - (X[:40] + 1) @ q)
 
 
+def test_a_group_of_other_variables_has_none():
+    with pm.Model(coords={"one": range(N), "two": range(N)}) as model:
+        for name, y in (("one", Y), ("two", COUNT)):
+            pm.Normal(f"y_{name}", X @ pm.Normal(f"b_{name}", shape=3), 1.0, observed=y, dims=name)
+    for vars, found in ((model.value_vars, True), (model.value_vars[:1], False)):
+        target = Target(model, vars, batch_size=10, keeps_slopes=True)
+        assert (target.potential.predictors is not None) == found
+        assert target.batched_gradient(np.ones(target.size)).shape == (target.size,)
+
+
 def test_many_rows_are_not_kept(monkeypatch):
     monkeypatch.setattr(of_target, "KEPT", 2 * N - 1)
     assert target_of(linear).potential.predictors is None
