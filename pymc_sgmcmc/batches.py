@@ -109,14 +109,11 @@ class Blocks(BatchSource):
 
     def slices(self, group, bounds):
         return {
-            data.slice: self._shuffled[data][
-                (slice(None),) * data.axis + (slice(bounds[0], bounds[1]),)
-            ]
-            for data in group.data
+            data.slice: self.take(self._shuffled[data], bounds, data.axis) for data in group.data
         }
 
-    def take(self, array, bounds):
-        return array[bounds[0] : bounds[1]]
+    def take(self, array, bounds, axis=0):
+        return array[(slice(None),) * axis + (slice(bounds[0], bounds[1]),)]
 
     def arranged(self, array, k):
         return self._in_order(array, k, 0)

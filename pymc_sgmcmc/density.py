@@ -1,8 +1,9 @@
 """The terms of a PyMC model's log-density."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pytensor.tensor as pt
 from pymc import Model
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.compile.sharedvalue import SharedVariable
@@ -18,7 +19,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["inside", "log_density_terms", "stabilized"]
+__all__ = ["flat_gradient", "inside", "log_density_terms", "stabilized"]
 
 
 def log_density_terms(
@@ -78,6 +79,16 @@ def _is(node: Apply, kind: type) -> bool:
 def _is_minus_infinity(variable: TensorVariable) -> bool:
     value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
     return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
+
+
+def flat_gradient(
+    value: TensorVariable | None,
+    vars: Sequence[TensorVariable],
+    known: Mapping[TensorVariable, TensorVariable] | None = None,
+) -> TensorVariable:
+    """The gradient in `vars`, end to end, (d,): of `value`, or of what has the `known` ones."""
+    gradients = pt.grad(value, list(vars), known_grads=known, disconnected_inputs="ignore")
+    return pt.concatenate([gradient.ravel() for gradient in gradients])
 
 
 def stabilized(value: TensorVariable) -> TensorVariable:

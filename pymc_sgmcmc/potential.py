@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.density import inside, stabilized
+from pymc_sgmcmc.density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.predictors import Predictor
 from pymc_sgmcmc.rows import RowGroup
 
@@ -91,9 +91,7 @@ class Potential:
         return [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in self.groups]
 
     def _gradient(self, log_density: TensorVariable) -> TensorVariable:
-        energy = _energy(inside(log_density))
-        gradients = pt.grad(energy, self.vars, disconnected_inputs="ignore")
-        return pt.concatenate([gradient.ravel() for gradient in gradients])
+        return flat_gradient(_energy(inside(log_density)), self.vars)
 
     def _at(self, q, given: Mapping, graphs: list[TensorVariable]) -> list[TensorVariable]:
         """The graphs at `q` (d,), with what else is given."""

@@ -22,7 +22,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import float_dtypes
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.density import inside, stabilized
+from pymc_sgmcmc.density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.rows import RowGroup
 
 __all__ = ["Predictor", "find_predictors"]
@@ -49,8 +49,7 @@ class Predictor:
     def pull(self, slopes: TensorVariable, vars: Sequence[TensorVariable]) -> TensorVariable:
         """The gradient in q, (d,), of what has these slopes (n,) in the predictor."""
         known = {self.value: slopes.astype(self.value.dtype)}
-        gradients = pt.grad(None, list(vars), known_grads=known, disconnected_inputs="ignore")
-        return pt.concatenate([gradient.ravel() for gradient in gradients])
+        return flat_gradient(None, vars, known)
 
 
 def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Predictor] | None:

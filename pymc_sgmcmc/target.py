@@ -108,7 +108,6 @@ class Target:
             )
         self.vars = list(vars)
         self.shapes = [np.shape(point[var.name]) for var in self.vars]
-        self.size = sum(int(np.prod(shape)) for shape in self.shapes)
         self.shared = make_shared_replacements(point, self.vars, model)
         self.backend = backend
 
@@ -127,6 +126,7 @@ class Target:
         exact = [terms[rv] for rv in terms if not any(rv in b.observed for b in batches)]
         kept = self._kept_predictors() if keeps_slopes else None
         self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
+        self.size = self.potential.size
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._log(model)
         if any(batch.data for batch in batches):

@@ -15,14 +15,6 @@ STAGES = ("Python and PyMC", "import of the package", "step method", "first draw
 SPAWNED = ("spawned workers, nothing", "spawned workers")
 
 
-def sample(step, **kwargs):
-    """One draw."""
-    import pymc as pm
-
-    settings = {"draws": 1, "tune": 0, "chains": 1, "cores": 1, "progressbar": False}
-    pm.sample(step=step, compute_convergence_checks=False, **(settings | kwargs))
-
-
 def child(backend, begin):
     """Print the seconds that each of `STAGES` took, of a process that began at `begin`."""
     times = [float(begin)]
@@ -37,6 +29,7 @@ def child(backend, begin):
     from tests.benchmarks.nothing import Nothing
     from tests.benchmarks.problems import PROBLEMS
     from tests.benchmarks.with_pymc import logistic, step_method
+    from tests.samplers import sample
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     problem = PROBLEMS["logistic"]
@@ -46,11 +39,12 @@ def child(backend, begin):
         built = time.time()
         step = step_method(problem, "SGNHT", backend=backend)
         stepped = time.time()
-        sample(step)
+        one = {"draws": 1, "tune": 0}
+        sample(step, **one, chains=1)
         began = time.time()
-        sample(Nothing(), chains=2, cores=2, mp_ctx="spawn")
+        sample(Nothing(), **one, cores=2, mp_ctx="spawn")
         middle = time.time()
-        sample(step, chains=2, cores=2, mp_ctx="spawn")
+        sample(step, **one, cores=2, mp_ctx="spawn")
     spans = (times[1] - times[0], times[2] - times[1], stepped - built, began - stepped,
              middle - began, time.time() - middle)  # fmt: skip
     print(json.dumps(dict(zip(STAGES + SPAWNED, spans, strict=True))))

@@ -86,6 +86,14 @@ def network(dtype: str) -> dict[str, np.ndarray]:
     return {"X": X.astype(dtype), "y": y}
 
 
+SHAPES = {
+    "hierarchical": {"beta": (5,), "mean": (), "log spread": (), "group": (GROUPS,)},
+    "factors": {"U": (USERS, RANK), "V": (ITEMS, RANK)},
+    "network": {"W": (INPUTS, HIDDEN), "b": (HIDDEN,), "V": (HIDDEN, CLASSES), "c": (CLASSES,)},
+}
+"""What is sampled, where it is more than one array."""
+
+
 PROBLEMS = {
     "logistic": Problem(logistic, batch=256, step_size=1e-3),
     "linear": Problem(linear, batch=32, step_size=1e-3),

@@ -26,6 +26,7 @@ def child(repeats):
     from tests.benchmarks.nothing import Nothing
     from tests.benchmarks.problems import PROBLEMS
     from tests.benchmarks.with_pymc import linear, step_method
+    from tests.samplers import sample
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     problem = replace(PROBLEMS["linear"], steps=1)
@@ -37,10 +38,7 @@ def child(repeats):
 
         def run(step, draws):
             begin = time.perf_counter()
-            pm.sample(
-                draws=draws, tune=0, chains=1, cores=1, step=step, progressbar=False,
-                compute_convergence_checks=False, random_seed=1,
-            )  # fmt: skip
+            sample(step, draws=draws, tune=0, chains=1)
             return time.perf_counter() - begin
 
         times = {name: [] for name in steps}
@@ -50,7 +48,7 @@ def child(repeats):
         kernels = {}
         for name, step in steps.items():
             if name.startswith("SGNHT"):
-                kernels[name] = _compiled(step, np)
+                kernels[name] = _compiled(step, np, sample)
     for name, pairs in times.items():
         short, long = np.array(pairs[1:]).T
         slope = (long - short) / (LONG - SHORT)
@@ -62,7 +60,7 @@ def child(repeats):
         print(json.dumps(row | kernels.get(name, {})), file=answers, flush=True)
 
 
-def _compiled(step, np):
+def _compiled(step, np, sample):
     """Of it in the compiled function and in NumPy's generator."""
     inside, function = [], step._kernel._function
     call, draw_rows, noise = function._call, step._draw_rows, step._noise.draw
@@ -77,12 +75,7 @@ def _compiled(step, np):
         return wrapper
 
     function._call, step._draw_rows, step._noise.draw = map(timed, (call, draw_rows, noise))
-    import pymc as pm
-
-    pm.sample(
-        draws=LONG, tune=0, chains=1, cores=1, step=step, progressbar=False,
-        compute_convergence_checks=False, random_seed=1,
-    )  # fmt: skip
+    sample(step, draws=LONG, tune=0, chains=1)
     function._call = call
     del step._draw_rows, step._noise.draw
     spans = np.array(inside[-3 * 1000 :]).reshape(-1, 3)

@@ -16,12 +16,15 @@ import jax.numpy as jnp
 from blackjax.sgmcmc.gradients import grad_estimator
 from jax.scipy.stats import norm
 
-from tests.benchmarks import problems
-from tests.benchmarks.problems import FRICTION, PROBLEMS
+from tests.benchmarks.problems import FRICTION, PROBLEMS, SHAPES
 
 
 def normal_prior(q):
     return sum(jnp.sum(norm.logpdf(value)) for value in jax.tree.leaves(q))
+
+
+def zeros(problem, dtype):
+    return {name: jnp.zeros(shape, dtype) for name, shape in SHAPES[problem].items()}
 
 
 def logistic(X, y):
@@ -44,16 +47,14 @@ def hierarchical(X, group, y):
         intercept = q["mean"] + jnp.exp(q["log spread"]) * q["group"][row["group"]]
         return norm.logpdf(row["y"], row["X"] @ q["beta"] + intercept)
 
-    shapes = {"beta": X.shape[1], "mean": (), "log spread": (), "group": problems.GROUPS}
-    return {name: jnp.zeros(shape, X.dtype) for name, shape in shapes.items()}, likelihood
+    return zeros("hierarchical", X.dtype), likelihood
 
 
 def factors(user, item, y):
     def likelihood(q, row):
         return norm.logpdf(row["y"], q["U"][row["user"]] @ q["V"][row["item"]], 0.5)
 
-    shapes = {"U": (problems.USERS, problems.RANK), "V": (problems.ITEMS, problems.RANK)}
-    return {name: jnp.zeros(shape, y.dtype) for name, shape in shapes.items()}, likelihood
+    return zeros("factors", y.dtype), likelihood
 
 
 def network(X, y):
@@ -61,13 +62,7 @@ def network(X, y):
         hidden = jnp.maximum(row["X"] @ q["W"] + q["b"], 0)
         return jax.nn.log_softmax(hidden @ q["V"] + q["c"])[row["y"]]
 
-    shapes = {
-        "W": (problems.INPUTS, problems.HIDDEN),
-        "b": problems.HIDDEN,
-        "V": (problems.HIDDEN, problems.CLASSES),
-        "c": problems.CLASSES,
-    }
-    return {name: jnp.zeros(shape, X.dtype) for name, shape in shapes.items()}, likelihood
+    return zeros("network", X.dtype), likelihood
 
 
 MODELS = (logistic, linear, hierarchical, factors, network)

@@ -11,12 +11,15 @@ import posteriors
 import torch
 from torch.nn.functional import cross_entropy, relu, softplus
 
-from tests.benchmarks import problems
-from tests.benchmarks.problems import FRICTION, PROBLEMS
+from tests.benchmarks.problems import FRICTION, PROBLEMS, SHAPES
 
 
 def normal(x, mean=0.0, sd=1.0):
     return torch.distributions.Normal(mean, sd, validate_args=False).log_prob(x)
+
+
+def zeros(problem, dtype):
+    return {name: torch.zeros(shape, dtype=dtype) for name, shape in SHAPES[problem].items()}
 
 
 def logistic(X, y):
@@ -39,29 +42,21 @@ def hierarchical(X, group, y):
         intercept = q["mean"] + torch.exp(q["log spread"]) * q["group"][group]
         return normal(y, X @ q["beta"] + intercept)
 
-    shapes = {"beta": X.shape[1:], "mean": (), "log spread": (), "group": (problems.GROUPS,)}
-    return {name: torch.zeros(shape, dtype=X.dtype) for name, shape in shapes.items()}, likelihood
+    return zeros("hierarchical", X.dtype), likelihood
 
 
 def factors(user, item, y):
     def likelihood(q, user, item, y):
         return normal(y, torch.sum(q["U"][user] * q["V"][item], dim=1), 0.5)
 
-    shapes = {"U": (problems.USERS, problems.RANK), "V": (problems.ITEMS, problems.RANK)}
-    return {name: torch.zeros(shape, dtype=y.dtype) for name, shape in shapes.items()}, likelihood
+    return zeros("factors", y.dtype), likelihood
 
 
 def network(X, y):
     def likelihood(q, X, y):
         return -cross_entropy(relu(X @ q["W"] + q["b"]) @ q["V"] + q["c"], y, reduction="none")
 
-    shapes = {
-        "W": (problems.INPUTS, problems.HIDDEN),
-        "b": (problems.HIDDEN,),
-        "V": (problems.HIDDEN, problems.CLASSES),
-        "c": (problems.CLASSES,),
-    }
-    return {name: torch.zeros(shape, dtype=X.dtype) for name, shape in shapes.items()}, likelihood
+    return zeros("network", X.dtype), likelihood
 
 
 MODELS = (logistic, linear, hierarchical, factors, network)
