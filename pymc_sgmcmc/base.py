@@ -203,6 +203,8 @@ class SGMCMC(Sampler, Lifecycle):
         start = self._starts.default
         if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.
             self._warn_if_unstable(start)
+        if self._kernel.leaps:
+            self._still(start, self._rows(np.random.default_rng(0), 2)[0], 2, self.tuned, every=2)
         if self._tuner is not None:  # What tuning calls is compiled here, not by every worker.
             self.target.value_and_gradient(start, [np.zeros(1, int) for _ in self.target.groups])
         if self.temperature != 1:

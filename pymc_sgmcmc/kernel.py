@@ -1,7 +1,7 @@
-"""One stored draw as one call of one compiled function: a scan over the inner steps.
+"""One stored draw as one call of a compiled function: a scan over the inner steps.
 
-    q', state', sums, ... = kernel(q, *state, H, *sequences, W, *rows, Z, origin, *coefficients,
-                                   *numbers)
+    q', state', ..., sums, ... = kernel(q, *state, H, *sequences, *rows, Z, W, *coefficients,
+                                        *numbers, origin, every)
 
 Nothing random, scheduled or adaptive lives in the graph: step sizes H and whatever else a sampler
 plans for each step (steps,), row indices (steps, n) for each group of observed variables with
@@ -9,7 +9,7 @@ W (groups,) = N / n, and standard normals Z (steps, k, d) come from outside. q i
 of the estimator, whose `numbers` also come from outside.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pytensor
@@ -21,7 +21,11 @@ from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import moment_sums, wide
 
-__all__ = ["Kernel", "arrays"]
+__all__ = ["SUMMED", "Kernel", "arrays"]
+
+SUMMED = 2**13
+"""Coordinates times inner steps that are summed in a draw, at least: all steps where they are no
+more, else every so many."""
 
 
 class _Trace:
@@ -72,6 +76,8 @@ class Kernel:
     ----------
     n_noise : int
         k, the normals of length d that one inner step needs.
+    leaps : bool
+        Whether there is a second compiled function, for steps of which none is summed.
     """
 
     def __init__(
@@ -97,7 +103,7 @@ class Kernel:
         normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, estimator.size))
         origin = pt.tensor("origin", dtype=self.dtype, shape=(estimator.size,))
         every = pt.lscalar("every")
-        given = [step_sizes, *planned.values(), *([weighting] if rows else []), *rows, normals]
+        of_steps = [step_sizes, *planned.values(), *rows, normals]
         estimate = estimator.bind(frame)
         weights = [weighting[k] for k in range(len(rows))]  # scalars, for the loop to carry along
         ahead = False
@@ -118,7 +124,7 @@ class Kernel:
 
         *paths, g_all = scan(
             inner_step,
-            sequences=[step_sizes, *planned.values(), *rows, normals],
+            sequences=of_steps,
             outputs_info=[*start.values(), None],
             non_sequences=[*weights, *data.values(), *frame.values()],
             mode=backend.scan_mode,
@@ -147,17 +153,20 @@ class Kernel:
         if "p" in start:
             temperature = kinetic(before["p"], after["p"], g, h)
             energy = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
-        outputs = [
+        advanced = [
             *(path[-1] for path in paths),
-            moment_sums(before, g, pairs, balance),
             pt.sum(g_all[-1] ** 2),  # not its root: for d = 1 PyTensor rewrites that to a NaN
             -end,
-            temperature,
-            energy,
         ]
-        given += [origin, every, *data.values(), *frame.values()]
-        self._function = CompiledGraph([*start.values(), *given], outputs, backend)
-        self._n_state, self._minibatched, self._planned = len(state), bool(rows), list(planned)
+        summed = [moment_sums(before, g, pairs, balance), temperature, energy]
+        given = [*start.values(), *of_steps, *([weighting] if rows else [])]
+        given += [*data.values(), *frame.values()]
+        self._function = CompiledGraph([*given, origin, every], advanced + summed, backend)
+        # Where only the first step is summed, the others leave no paths in memory: with many
+        # coordinates writing these takes as long as all else.
+        self.leaps = estimator.size >= SUMMED
+        self._unsummed = CompiledGraph(given, advanced, backend) if self.leaps else None
+        self._minibatched, self._planned = bool(rows), list(planned)
 
     def __call__(
         self,
@@ -177,22 +186,24 @@ class Kernel:
 
         The first step and `every` so many after it are summed.
         """
-        q, *rest = self._function(
-            self._array(q),
-            *map(self._array, state),
-            self._array(step_sizes),
-            *(self._array(sequences[name]) for name in self._planned),
-            *([self._array(weights)] if self._minibatched else []),
-            *rows,
-            self._array(normals),
-            self._array(origin),
-            np.asarray(every, np.int64),
-            *map(self._array, coefficients.values()),
-            *map(self._array, numbers.values()),
-        )
-        state, (sums, squared_norm, *scalars) = tuple(rest[: self._n_state]), rest[self._n_state :]
-        norm, summed = float(squared_norm) ** 0.5, -(-len(step_sizes) // every)
-        return KernelOutput(q, state, summed, sums, norm, *map(float, scalars))
+        steps = len(step_sizes)
+        start = [self._array(q), *map(self._array, state)]
+        sequences = [self._array(sequences[name]) for name in self._planned]
+        of_steps = [self._array(step_sizes), *sequences, *rows, self._array(normals)]
+        fixed = [self._array(weights)] if self._minibatched else []
+        fixed += [*map(self._array, coefficients.values()), *map(self._array, numbers.values())]
+        summing = [*fixed, self._array(origin), np.asarray(every, np.int64)]
+        if not (self.leaps and 1 < steps <= every):
+            return self._output(self._function(*start, *of_steps, *summing), -(-steps // every))
+        first = self._output(self._function(*start, *(of[:1] for of in of_steps), *summing), 1)
+        start, of_steps = [first.q, *first.state], [of[1:] for of in of_steps]
+        rest = self._output([*self._unsummed(*start, *of_steps, *fixed), 0.0, np.nan, np.nan], 0)
+        return KernelOutput.joined([first, rest])
+
+    def _output(self, values: Sequence, summed: int) -> KernelOutput:
+        q, *state, squared_norm, logp, sums, temperature, energy = values
+        norm, scalars = float(squared_norm) ** 0.5, map(float, (logp, temperature, energy))
+        return KernelOutput(q, tuple(state), summed, sums, norm, *scalars)
 
     def _array(self, value) -> np.ndarray:
         return np.asarray(value, dtype=self.dtype)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from math import isfinite
 
 import numpy as np
@@ -34,15 +34,16 @@ class KernelOutput:
         """That of several calls one after the other."""
         if len(outputs) == 1:
             return outputs[0]
-        summed = [output.summed for output in outputs]
+        summed = [output for output in outputs if output.summed]
+        weights = [output.summed for output in summed]
         return replace(
             outputs[-1],
-            summed=sum(summed),
-            sums=sum(output.sums for output in outputs),
+            summed=sum(weights),
+            sums=reduce(np.add, [output.sums for output in summed]),
             kinetic_temperature=np.average(
-                [output.kinetic_temperature for output in outputs], weights=summed
+                [output.kinetic_temperature for output in summed], weights=weights
             ),
-            largest_energy=max(output.largest_energy for output in outputs),
+            largest_energy=max(output.largest_energy for output in summed),
         )
 
     @cached_property

@@ -11,10 +11,10 @@ from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc.backends import one_thread_in_workers
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
-from pymc_sgmcmc.kernel import arrays
+from pymc_sgmcmc.kernel import SUMMED, arrays
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
-from pymc_sgmcmc.observed import BLOCK, SUMMED, Observed
+from pymc_sgmcmc.observed import BLOCK, Observed
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.stored_sums import window
 from pymc_sgmcmc.tuned import Tuned

@@ -14,14 +14,10 @@ from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watch import Sight, is_due, look, start
 from pymc_sgmcmc.width import Width
 
-__all__ = ["BLOCK", "PROBES", "SUMMED", "Observed"]
+__all__ = ["BLOCK", "PROBES", "Observed"]
 
 BLOCK = 2**21
 """Normals, or row indices, that are drawn at once, at most: 16 MB of them, or 8 in float32."""
-
-SUMMED = 2**13
-"""Coordinates times inner steps that are summed in a draw, at least: all steps where they are no
-more, else every so many."""
 
 PROBES = 64
 """Batches from which the noise of the gradient at one point is estimated."""
@@ -104,7 +100,7 @@ class Observed(ChainStep):
         return [rows for rows, _ in drawn], tuple(state for _, state in drawn)
 
     def _still(
-        self, q: np.ndarray, rows: list[np.ndarray], steps: int, tuned: Tuned
+        self, q: np.ndarray, rows: list[np.ndarray], steps: int, tuned: Tuned, every: int = 1
     ) -> KernelOutput:
         """What `steps` of size zero at `q` see, each on its `rows`."""
         return self._kernel(
@@ -118,4 +114,5 @@ class Observed(ChainStep):
             self._coefficients,
             self.sequences(np.zeros(steps, dtype=int)),
             self._estimator.numbers(tuned),
+            every,
         )

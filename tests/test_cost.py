@@ -12,8 +12,9 @@ from pytensor.tensor.math import All
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, target
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.gather import TakeRows
-from pymc_sgmcmc.kernel import Kernel
-from pymc_sgmcmc.observed import SUMMED
+from pymc_sgmcmc.kernel import SUMMED
+from pymc_sgmcmc.kernel_output import KernelOutput
+from pymc_sgmcmc.moments import MOMENTS
 from tests.samplers import draws, sample
 
 N, D = 300, 4
@@ -73,8 +74,11 @@ def test_no_step_checks_parameters_or_supports(model):
     assert not any(isinstance(node.op, All) for node in loop.maker.fgraph.apply_nodes)
 
 
+@pytest.mark.parametrize("summed", [SUMMED, 2], ids=["few coordinates", "many"])
 @pytest.mark.parametrize("backend", ["c", "numba"])
-def test_nothing_is_compiled_while_sampling(model, backend, monkeypatch):
+def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch):
+    for module in ("kernel", "lifecycle"):
+        monkeypatch.setattr(f"pymc_sgmcmc.{module}.SUMMED", summed)
     with model:
         step = SGNHT(backend=backend, batch_size=20)
 
@@ -84,9 +88,12 @@ def test_nothing_is_compiled_while_sampling(model, backend, monkeypatch):
     monkeypatch.setattr(Backend, "function", forbidden)
     with model:
         sample(step, draws=20, tune=100)
+    assert step._kernel.leaps == (summed == 2)
     if backend == "numba":
-        for compiled in (step._kernel._function, step.target._evaluation._function):
-            assert len(compiled._function.vm.jit_fn.signatures) == 1
+        kernel, evaluation = step._kernel, step.target._evaluation
+        for compiled in (kernel._function, kernel._unsummed, evaluation._function):
+            if compiled is not None:
+                assert len(compiled._function.vm.jit_fn.signatures) == 1
 
 
 class Threads(SGLD):
@@ -108,26 +115,35 @@ def test_chains_side_by_side_use_one_thread_of_blas(model, mp_ctx):
     assert (idata.sample_stats.n_steps.values == 1).all()
 
 
-def test_many_coordinates_are_summed_at_some_steps_only(monkeypatch):
-    """And the draws are the same."""
-    seen, call = [], Kernel.__call__
+@pytest.mark.parametrize(
+    ("d", "summed"), [(SUMMED // 8, 8), (SUMMED, 1)], ids=["every fourth", "the first"]
+)
+def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
+    """And the draws are the same, and the sums of the steps that are summed."""
+    seen, joined, steps = [], KernelOutput.joined.__func__, 32
 
-    def spy(self, *args):
-        output = call(self, *args)
-        seen.append((len(args[2]), output.summed))
-        return output
+    def spy(cls, outputs):
+        seen.append(joined(cls, outputs))
+        return seen[-1]
 
-    monkeypatch.setattr(Kernel, "__call__", spy)
-    d, steps = SUMMED // 8, 32
+    monkeypatch.setattr(KernelOutput, "joined", classmethod(spy))
+
+    def run():
+        step = SGNHT(step_size=0.1, steps_per_draw=steps, jitter=False)
+        return draws(sample(step, draws=3), "x")
+
     with pm.Model():
         pm.Normal("x", shape=d)
-        step = SGNHT(step_size=0.1, steps_per_draw=steps, jitter=False)
-        some = sample(step, draws=3)
-        assert set(seen[-3:]) == {(steps, 8)}
+        some, of_some = run(), seen[-1]
+        monkeypatch.setattr("pymc_sgmcmc.kernel.SUMMED", d * steps)
         monkeypatch.setattr("pymc_sgmcmc.lifecycle.SUMMED", d * steps)
-        every = sample(step, draws=3)
-        assert set(seen[-3:]) == {(steps, steps)}
-    np.testing.assert_array_equal(draws(some, "x"), draws(every, "x"))
+        every, of_all = run(), seen[-1]
+    np.testing.assert_array_equal(some, every)
+    assert (of_some.summed, of_all.summed) == (summed, steps)
+    assert of_some.kinetic_temperature == pytest.approx(of_all.kinetic_temperature, rel=0.1)
+    momentum = MOMENTS.index("p2")
+    means = [output.sums[momentum].mean() / output.summed for output in (of_some, of_all)]
+    assert means[0] == pytest.approx(means[1], rel=0.1)
 
 
 def test_importing_the_package_imports_nothing_slow_beside_pymc():
