@@ -1,5 +1,7 @@
 """The normals of the inner steps: what takes longest where there are many parameters."""
 
+from math import prod
+
 import numpy as np
 
 __all__ = ["Noise"]
@@ -19,7 +21,7 @@ class Noise:
 
         In float64 those of NumPy, in float32 by `box_muller`, three to four times faster.
         """
-        size = int(np.prod(shape))
+        size = prod(shape)
         if self._buffer.dtype != dtype or len(self._buffer) < size:
             self._buffer = np.empty(size, dtype)
         normals = self._buffer[:size]

@@ -54,9 +54,9 @@ class RunningSums:
         if draws % length == 0:
             rest = total[PAIRED:] - batches.sum(axis=0)
             batches = np.concatenate([batches, rest[None]])
-        fewest = max(4, min(BATCHES, 2**19 // total.shape[1]))
-        if len(batches) == 2 * fewest:
-            batches, length = batches[::2] + batches[1::2], 2 * length
+            fewest = max(4, min(BATCHES, 2**19 // total.shape[1]))
+            if len(batches) == 2 * fewest:
+                batches, length = batches[::2] + batches[1::2], 2 * length
         return RunningSums(self.origin, draws, self.steps + steps, total, batches, length)
 
     def batch_means(self) -> np.ndarray:
