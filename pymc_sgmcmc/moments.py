@@ -37,7 +37,7 @@ def moment_sums(
     Parameters
     ----------
     before : mapping of str to graph
-        The carried variables before each step, (steps, d) or (steps,).
+        The carried variables before each step, (steps, d), (steps,), or (steps, d, d).
     gradients : graph, shape (steps, d)
     pairs : graphs of q and g, shape (steps, d) or (1, d)
         One pair stands for as many as there are steps.
@@ -49,6 +49,8 @@ def moment_sums(
         return missing if value is None else pt.sum(value, axis=0)
 
     g, p, xi = wide(gradients), before.get("p"), before.get("xi")
+    if xi is not None and xi.type.ndim == 3:
+        xi = pt.diagonal(xi, axis1=1, axis2=2)
     q_at, g_at = map(wide, pairs)
     weight = gradients.shape[0] / q_at.shape[0]
     return pt.stack(

@@ -30,12 +30,16 @@ CASES = [
     (SGHMC, {"friction": 1.7, "temperature": 0.8}, 0.6),
     (SGHMC, {"friction": 1.7, "integrator": "euler"}, 0.4),
     (SGHMC, {"friction": 1.7, "integrator": "symmetric"}, 0.6),
+    (SGHMC, {"friction": 1.7, "integrator": "OBABO"}, 0.6),
+    (SGHMC, {"friction": 1.7, "integrator": "ABOBA"}, 0.6),
     (SGNHT, {"temperature": 0.8}, 0.4),
     (SGNHT, {"integrator": "euler"}, 0.2),
     (SGNHT, {"integrator": "symmetric"}, 0.4),
     (SGNHT, {"thermostat": "coordinate"}, 0.4),
     (Santa, {}, 0.4),
 ]
+SILENT = ("symmetric", "ABOBA")
+"""Integrators that take their gradient elsewhere than at q: theirs is no exact identity."""
 IDS = [" ".join([cls.__name__, *map(str, settings.values())]) for cls, settings, _ in CASES]
 
 
@@ -71,7 +75,7 @@ def test_both_are_the_variance_times_the_precision(cls, settings, h):
     if expected is not None:
         score(direct.mean(), expected, error, 0.02, "direct")
     if np.isnan(means[:, VIRIAL]).all():
-        assert cls is Santa or settings.get("integrator") == "symmetric"
+        assert cls is Santa or settings.get("integrator") in SILENT
         return
     implied = means[:, VIRIAL].mean(axis=0)
     if cls is SGNHT:
@@ -105,9 +109,7 @@ def _wanted(cls, settings, posterior, h):
     return None
 
 
-EXACT = [
-    case for case in CASES if case[1].get("integrator") != "symmetric" and case[0] is not Santa
-]
+EXACT = [case for case in CASES if case[1].get("integrator") not in SILENT and case[0] is not Santa]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import one_of, per_coordinate
-from pymc_sgmcmc.integrators import INTEGRATORS, longest_step, ornstein_uhlenbeck, step_bias, virial
+from pymc_sgmcmc.checks import per_coordinate
+from pymc_sgmcmc.integrators import checked_word, longest_step, split, step_bias, virial
 
 __all__ = ["SGHMC"]
 
@@ -23,13 +23,15 @@ class SGHMC(SGMCMC):
         q <- q + h p
 
     "symmetric" is the splitting of Chen, Ding and Carin (2015): half a drift, half the friction,
-    kick with noise, half the friction, half a drift. "BAOAB" (Leimkuhler and Matthews, 2013), the
-    default, kicks by a whole step at the q that the step before returned, drifts by half, solves
-    dp = -C p dt + sqrt(2 D) dW exactly, and drifts by half.
+    kick with noise, half the friction, half a drift. Any other is a word of flows, each solved
+    exactly: A drift, B kick, O friction and noise, U drift, friction and noise. "BAOAB" (Leimkuhler
+    and Matthews, 2013), the default, kicks by a whole step at the q that the step before returned,
+    drifts by half, solves dp = -C p dt + sqrt(2 D) dW, and drifts by half.
 
     Leaves invariant: exp(-(U(q) + p.p / 2) / T) as h -> 0 if B is the noise h V / 2 that gradients
-    of variance V add. On a Gaussian coordinate with V = 0, BAOAB's law of q is exact at every
-    stable h; with noise and B = 0 the variance is too wide by about h V / (2 C T).
+    of variance V add. On a Gaussian coordinate of precision a with V = 0, the laws of q of BAOAB
+    and ABOBA are exact at every stable h, and OBABO's variance is 1 / (1 - h^2 a / 4) of the right
+    one; with noise and B = 0 variances are too wide by about h V / (2 C T).
 
     One gradient an inner step. The paper's eta is h^2 and its alpha is C h.
 
@@ -38,14 +40,15 @@ class SGHMC(SGMCMC):
     vars : list of variables, optional
         What to sample; default all continuous variables.
     step_size : float, Schedule or None
-        h > 0. None: tuned. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the
-        largest curvature of U below 4; Euler asks for less, and for h C well below 2.
+        h > 0. None: tuned. On a Gaussian, splittings are stable for h^2 times the largest
+        curvature of U below 4; Euler asks for less, and for h C well below 2.
     friction : float or array of shape (d,)
         C > 0, a rate (one over time).
     noise_estimate : float, array of shape (d,), or "auto"
         B >= 0, a rate, at most friction x temperature: subtracted from the injected noise. "auto"
         (the default if the step size is tuned): measured.
-    integrator : {"BAOAB", "euler", "symmetric"}
+    integrator : str
+        "BAOAB", "ABOBA", "OBABO", "UBU", another symmetric word, "symmetric" or "euler".
     **kwargs
         Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
 
@@ -84,7 +87,7 @@ class SGHMC(SGMCMC):
         **kwargs,
     ):
         self.friction = friction
-        self.integrator = one_of("integrator", integrator, INTEGRATORS)
+        self.integrator = checked_word(integrator, thermostat=False)
         super().__init__(vars, **kwargs)
 
     def initial_state(self, rng):
@@ -113,13 +116,5 @@ class SGHMC(SGMCMC):
         if self.integrator == "euler":
             p = p - h * grad(q) - h * friction * p + pt.sqrt(2 * diffusion * h) * noise()
             return q + h * p, p
-        if self.integrator == "symmetric":
-            q = q + h / 2 * p
-            p = pt.exp(-friction * h / 2) * p
-            p = p - h * grad(q) + pt.sqrt(2 * diffusion * h) * noise()
-            p = pt.exp(-friction * h / 2) * p
-            return q + h / 2 * p, p
-        p = p - h * grad(q)
-        q = q + h / 2 * p
-        p = ornstein_uhlenbeck(p, friction, diffusion, h, noise())
-        return q + h / 2 * p, p
+        word = "AFKFA" if self.integrator == "symmetric" else self.integrator
+        return split(word, q, p, friction, grad=grad, h=h, noise=noise, diffusion=diffusion)[:2]

@@ -7,15 +7,11 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import one_of, per_coordinate, positive
-from pymc_sgmcmc.integrators import (
-    INTEGRATORS,
-    longest_step,
-    ornstein_uhlenbeck,
-    step_bias,
-    thermostat,
-)
+from pymc_sgmcmc.integrators import checked_word, longest_step, split, step_bias, thermostat
 
 __all__ = ["SGNHT"]
+
+WORDS = {"BAOAB": "BADODAB", "symmetric": "ADFKFDA"}
 
 
 @final
@@ -31,21 +27,23 @@ class SGNHT(SGMCMC):
         q  <- q + h p
         xi <- xi + h (p.p / d - T) / Q
 
-    "symmetric" is the splitting of Chen, Ding and Carin (2015). "BAOAB", the default, is BADODAB
-    (Leimkuhler and Shang, 2016): kick at the q that the step before returned, half a drift, half
-    the thermostat, dp = -xi p dt + sqrt(2 A T) dW solved exactly, half the thermostat, half a
-    drift.
+    "symmetric" is the splitting of Chen, Ding and Carin (2015). Any other is a word of flows, each
+    solved exactly: those of :class:`~pymc_sgmcmc.SGHMC` with xi for the friction, and D, the
+    thermostat. "BAOAB", the default, is BADODAB (Leimkuhler and Shang, 2016): kick at the q that
+    the step before returned, half a drift, half the thermostat, friction and noise, half the
+    thermostat, half a drift.
 
     Leaves invariant: exp(-(U(q) + p.p / 2 + d Q (xi - A)^2 / 2) / T) as h -> 0, with the sum of
-    Q (xi_i - A_i)^2 / 2 for one xi a coordinate; gradient noise of
-    one variance V in all coordinates moves xi's mean to A + h V / (2 T) and nothing else. Noise
-    that differs between coordinates leaves some too wide and others too narrow: use
-    ``thermostat="coordinate"``, a larger batch, or a diffusion well above h V / 2. The kinetic
-    temperature is T whatever happens to q: it proves nothing about q.
+    Q (xi_i - A_i)^2 / 2 for one xi a coordinate, and of Q |Xi - A|^2 / 2 for a matrix. Gradient
+    noise of one variance V in all coordinates moves xi's mean to A + h V / (2 T) and nothing else.
+    Noise that differs between coordinates leaves some too wide and others too narrow: use another
+    thermostat, a larger batch, or a diffusion well above h V / 2. The kinetic temperature is T
+    whatever happens to q: it proves nothing about q.
 
     Euler has a bias of first order, Var(q) = s2 (1 - h <xi> / 2) on a Gaussian coordinate of
-    variance s2, and is unstable unless 2 h (A + h V / 2) < 1, and sometimes then. BADODAB has
-    neither.
+    variance s2, and is unstable unless 2 h (A + h V / 2) < 1, and sometimes then. Splittings have
+    neither; but words in which the thermostat reads p between half kicks, as ABDODBA, leave
+    variances too wide by about h^2 V / (4 T).
 
     One gradient an inner step. In the paper's algorithm 2, eta is h^2, alpha is xi h and a is A h.
 
@@ -54,15 +52,17 @@ class SGNHT(SGMCMC):
     vars : list of variables, optional
         What to sample; default all continuous variables.
     step_size : float, Schedule or None
-        h > 0. None: tuned. On a Gaussian, BAOAB and "symmetric" are stable for h^2 times the
-        largest curvature of U below 4; Euler asks for less, and for h xi well below 2.
+        h > 0. None: tuned. On a Gaussian, splittings are stable for h^2 times the largest
+        curvature of U below 4; Euler asks for less, and for h xi well below 2.
     diffusion : float, or array of shape (d,) with ``thermostat="coordinate"``
         A > 0, a rate (one over time): the injected noise, and where xi starts.
     noise_estimate : float, array of shape (d,), or "auto"
         B >= 0, a rate, at most diffusion x temperature: subtracted from the injected noise, so that
         xi has no more to take up. "auto" (the default if the step size is tuned): measured.
-    thermostat : {"scalar", "coordinate"}
-        One xi for all coordinates, or one for each.
+    thermostat : {"scalar", "coordinate", "matrix"}
+        One xi for all coordinates, one for each, or a symmetric matrix, which takes up noise that
+        is correlated between coordinates too (section 4.2); for small d, as each step has to find
+        its eigenvectors.
     thermal_mass : "auto" or float
         Q > 0, a time squared: xi moves by h (p.p / d - T) / Q a step. "auto" is max(1, 10 / m) /
         max(1, A)^2, where m coordinates share a xi (d, or 1) and A is the mean diffusion: xi then
@@ -70,7 +70,8 @@ class SGNHT(SGMCMC):
         no more than a third. A lighter thermostat is not stable; a heavier one may not settle
         within the run, and then the gradient noise stays in the posterior: the mean kinetic
         temperature tells, it must be T.
-    integrator : {"BAOAB", "euler", "symmetric"}
+    integrator : str
+        "BAOAB", "ABDODBA", "ODBABDO", "DUBUD" or another symmetric word; "symmetric", "euler".
     **kwargs
         Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
 
@@ -97,6 +98,7 @@ class SGNHT(SGMCMC):
     """
 
     name = "sgnht"
+    descends = False
     extra_stats = ("kinetic_temperature", "thermostat")
     absorbs_noise = True
 
@@ -111,19 +113,20 @@ class SGNHT(SGMCMC):
         **kwargs,
     ):
         self.diffusion = diffusion
-        self.thermostat = one_of("thermostat", thermostat, ["scalar", "coordinate"])
+        self.thermostat = one_of("thermostat", thermostat, ["scalar", "coordinate", "matrix"])
         auto = isinstance(thermal_mass, str) and thermal_mass == "auto"
         self.thermal_mass = thermal_mass if auto else positive("thermal_mass", thermal_mass)
-        self.integrator = one_of("integrator", integrator, INTEGRATORS)
+        known = integrator == "BAOAB"  # BADODAB
+        self.integrator = integrator if known else checked_word(integrator, thermostat=True)
+        if self.thermostat == "matrix" and "U" in self.integrator:
+            raise ValueError(f"integrator={integrator!r}: U is for thermostats that are no matrix.")
         super().__init__(vars, **kwargs)
 
     def initial_state(self, rng):
-        d = self.target.size
-        scalar, friction = self.thermostat == "scalar", self._friction()
-        return {
-            "p": np.sqrt(self.temperature) * rng.standard_normal(d),
-            "xi": np.mean(friction) if scalar else np.zeros(d) + friction,
-        }
+        friction = self._friction() * np.ones(self.target.size)
+        start = {"scalar": np.mean, "coordinate": np.array, "matrix": np.diag}[self.thermostat]
+        p = np.sqrt(self.temperature) * rng.standard_normal(self.target.size)
+        return {"p": p, "xi": start(friction)}
 
     def _friction(self):
         """Where xi settles: at A, and above it by the measured noise that is not subtracted."""
@@ -135,7 +138,7 @@ class SGNHT(SGMCMC):
     def coefficients(self):
         d = self.target.size
         diffusion = per_coordinate("diffusion", self.diffusion, d)
-        if self.thermostat == "scalar" and diffusion.ndim:
+        if self.thermostat != "coordinate" and diffusion.ndim:
             raise ValueError(
                 "diffusion has one value for each coordinate: that needs thermostat='coordinate', "
                 "as one friction cannot balance several diffusions."
@@ -164,7 +167,7 @@ class SGNHT(SGMCMC):
 
     def widening(self, rate):
         rate = rate / self.capacity()
-        if self.thermostat == "coordinate":
+        if self.thermostat != "scalar":
             return 0 * rate
         return (rate - rate.mean()) / (1 + rate.mean())
 
@@ -172,10 +175,12 @@ class SGNHT(SGMCMC):
         return float(np.mean(self._coefficients["diffusion"] + rate)) / self.temperature
 
     def virial(self, q, p, xi, *, g, h, diffusion, temperature, mass):
-        if self.integrator == "symmetric":
+        if self.thermostat == "matrix":
             return None
         if self.integrator == "euler":
             return p**2 - xi * q * p
+        if self.integrator not in ("BAOAB", "BADODAB"):
+            return None
         kicked = p - h * g
         energy = kicked**2
         if self.thermostat == "scalar":
@@ -185,18 +190,11 @@ class SGNHT(SGMCMC):
 
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
         if self.integrator == "euler":
-            p = p - h * grad(q) - h * xi * p + pt.sqrt(2 * diffusion * h) * noise()
+            friction = pt.dot(xi, p) if self.thermostat == "matrix" else xi * p
+            p = p - h * grad(q) - h * friction + pt.sqrt(2 * diffusion * h) * noise()
             return q + h * p, p, thermostat(xi, p, temperature, mass, h)
-        if self.integrator == "symmetric":
-            q = q + h / 2 * p
-            xi = thermostat(xi, p, temperature, mass, h / 2)
-            p = pt.exp(-xi * h / 2) * p
-            p = p - h * grad(q) + pt.sqrt(2 * diffusion * h) * noise()
-            p = pt.exp(-xi * h / 2) * p
-            return q + h / 2 * p, p, thermostat(xi, p, temperature, mass, h / 2)
-        p = p - h * grad(q)
-        q = q + h / 2 * p
-        xi = thermostat(xi, p, temperature, mass, h / 2)
-        p = ornstein_uhlenbeck(p, xi, diffusion, h, noise())
-        xi = thermostat(xi, p, temperature, mass, h / 2)
-        return q + h / 2 * p, p, xi
+        return split(
+            WORDS.get(self.integrator, self.integrator), q, p, xi,
+            grad=grad, h=h, noise=noise, diffusion=diffusion,
+            heat=lambda xi, p, h: thermostat(xi, p, temperature, mass, h),
+        )  # fmt: skip
