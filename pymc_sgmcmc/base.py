@@ -12,7 +12,7 @@ from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
 
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.chain import STATS, TUNED_STATS, ChainState
+from pymc_sgmcmc.chain import STAGES, STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.checks import fraction, natural, positive
 from pymc_sgmcmc.curvature import largest_curvature
 from pymc_sgmcmc.entries import places
@@ -148,6 +148,11 @@ class SGMCMC(Sampler, Lifecycle):
         self.steps_per_draw = natural("steps_per_draw", steps_per_draw)
         self.temperature = positive("temperature", temperature)
         self.bias_tolerance, self.jitter = fraction("bias_tolerance", bias_tolerance), jitter
+        if not self.descends and self._explores(np.zeros(1)) is not None:
+            raise ValueError(
+                f"step_size={step_size!r} has an exploration stage, without noise, in which "
+                f"{self.name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
+            )
         backend = Backend(backend, compile_kwargs)
 
         model = modelcontext(model)
@@ -162,9 +167,12 @@ class SGMCMC(Sampler, Lifecycle):
         minibatched = bool(self.target.groups)
         warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
         super().__init__(vars, self.target.shared, blocked=blocked, rng=rng)
+        more = TUNED_STATS if settings.tunes() else {}
+        more = more | (STAGES if self._explores(np.zeros(1)) is not None else {})
+        self.stats_dtypes = [self.stats_dtypes[0] | {name: more[name][0] for name in more}]
         # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
-        sums = {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
-        self.stats_dtypes_shapes = self.stats_dtypes_shapes | sums
+        more = more | {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
+        self.stats_dtypes_shapes = self.stats_dtypes_shapes | more
         sizes = [np.size(point[var.name]) for var in model.value_vars]
         self._places = places(model.value_vars, sizes, vars)
         self._starts = Starts(model, vars, model.initial_point())
@@ -174,17 +182,8 @@ class SGMCMC(Sampler, Lifecycle):
         self._tuner = None
         if settings.tunes():
             self._check_tunable()
-            self._tuner = Tuner(
-                self.target,
-                self._source,
-                self._plan,
-                self.step_bias,
-                self.longest_step,
-                self.steps_per_draw,
-            )
-            self.stats_dtypes_shapes = self.stats_dtypes_shapes | TUNED_STATS
-            types = {name: dtype for name, (dtype, _) in TUNED_STATS.items()}
-            self.stats_dtypes = [self.stats_dtypes[0] | types]
+            limits = self.step_bias, self.longest_step
+            self._tuner = Tuner(self.target, self._source, self._plan, *limits, self.steps_per_draw)
         moves, control = settings.metric is not None, self._plan.gradient != "plain"
         self._estimator = Estimator(self.target, self._source, moves, control)
         self._noise = Noise()

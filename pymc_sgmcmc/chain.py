@@ -10,7 +10,7 @@ from pymc_sgmcmc.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watched import Watched
 
-__all__ = ["STATS", "TUNED_STATS", "ChainState"]
+__all__ = ["STAGES", "STATS", "TUNED_STATS", "ChainState"]
 
 STATS = {
     "step_size": (np.float64, []),
@@ -36,6 +36,9 @@ TUNED_STATS = {
     "tuning_gradients": (np.float64, []),
 }
 """Those of a step method that tunes itself: what `pymc_sgmcmc.report` shows."""
+
+STAGES = {"sampling": (bool, [])}
+"""That of a schedule with exploration stages."""
 
 
 @dataclass_state

@@ -36,11 +36,20 @@ class _Trace:
         self.n_noise = 0
         self.points, self.gradients = [], []
 
-    def grad(self, q):
+    def __call__(self, q):
         """The gradient at `q` on this step's rows."""
         self.points.append(q)
-        self.gradients.append(self._estimate(q, self._rows, self._weights)[1])
-        return self.gradients[-1]
+        self._value, gradient = self._estimate(q, self._rows, self._weights)
+        self.gradients.append(gradient)
+        return gradient
+
+    def potential(self):
+        """U where the gradient was taken, on the same rows."""
+        return self._value
+
+    def keep(self, gradient):
+        """Let another gradient count as that of this step."""
+        self.gradients[-1] = gradient
 
     def noise(self):
         """The next of this step's normals."""
@@ -76,6 +85,8 @@ class Kernel:
     ----------
     n_noise : int
         k, the normals of length d that one inner step needs.
+    carried : list of str
+        Names of the carried variables, in the order of the state.
     leaps : bool
         Whether there is a second compiled function, for steps of which none is summed.
     """
@@ -114,7 +125,7 @@ class Kernel:
             on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
             trace, values = _Trace(estimate, on_rows, weights, z), args[: len(start)]
             own = dict(zip(planned, numbers, strict=True)) | data
-            new = update(*values, grad=trace.grad, h=h, noise=trace.noise, **own)
+            new = update(*values, grad=trace, h=h, noise=trace.noise, **own)
             if len(trace.gradients) != 1:
                 raise ValueError(
                     f"update asked for {len(trace.gradients)} gradients: an inner step has one."
@@ -166,7 +177,7 @@ class Kernel:
         # coordinates writing these takes as long as all else.
         self.leaps = estimator.size >= SUMMED
         self._unsummed = CompiledGraph(given, advanced, backend) if self.leaps else None
-        self._minibatched, self._planned = bool(rows), list(planned)
+        self._minibatched, self._planned, self.carried = bool(rows), list(planned), list(state)
 
     def __call__(
         self,
@@ -184,7 +195,7 @@ class Kernel:
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe.
 
-        The first step and `every` so many after it are summed.
+        The first step and `every` so many after it are summed; none with 0, if the kernel leaps.
         """
         steps = len(step_sizes)
         start = [self._array(q), *map(self._array, state)]
@@ -193,12 +204,18 @@ class Kernel:
         fixed = [self._array(weights)] if self._minibatched else []
         fixed += [*map(self._array, coefficients.values()), *map(self._array, numbers.values())]
         summing = [*fixed, self._array(origin), np.asarray(every, np.int64)]
-        if not (self.leaps and 1 < steps <= every):
-            return self._output(self._function(*start, *of_steps, *summing), -(-steps // every))
-        first = self._output(self._function(*start, *(of[:1] for of in of_steps), *summing), 1)
-        start, of_steps = [first.q, *first.state], [of[1:] for of in of_steps]
-        rest = self._output([*self._unsummed(*start, *of_steps, *fixed), 0.0, np.nan, np.nan], 0)
-        return KernelOutput.joined([first, rest])
+        summed = -(-steps // every) if every else 0
+        head = summed if self.leaps and summed <= 1 else steps
+        outputs = []
+        if head:
+            of_head = (of[:head] for of in of_steps)
+            outputs.append(self._output(self._function(*start, *of_head, *summing), summed))
+            start = [outputs[0].q, *outputs[0].state]
+        if head < steps:
+            of_rest = (of[head:] for of in of_steps)
+            rest = self._unsummed(*start, *of_rest, *fixed)
+            outputs.append(self._output([*rest, 0.0, np.nan, np.nan], 0))
+        return KernelOutput.joined(outputs)
 
     def _output(self, values: Sequence, summed: int) -> KernelOutput:
         q, *state, squared_norm, logp, sums, temperature, energy = values

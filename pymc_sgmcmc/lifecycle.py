@@ -69,17 +69,21 @@ class Lifecycle(Observed):
             diverged = self._diverge(q, h)
             warning = warning or diverged
         warning = warning or self._finding()
-        stats = last | {
-            "grad_norm": output.grad_norm,
-            "minibatch_logp": output.logp,
-            "n_steps": steps,
-            "diverging": not finite,
-            "divergences": self.divergences,
-            "warning": warning,
-            "running_sums": window(self.running_sums, self.watched, self._places),
-            "kinetic_temperature": output.kinetic_temperature,
-            "thermostat": np.add.reduce(output.sums[XI]) / (output.summed * len(q)),
-        }
+        stats = (
+            dict(zip(self._kernel.carried, self.carried, strict=True))
+            | last
+            | {
+                "grad_norm": output.grad_norm,
+                "minibatch_logp": output.logp,
+                "n_steps": steps,
+                "diverging": not finite,
+                "divergences": self.divergences,
+                "warning": warning,
+                "running_sums": window(self.running_sums, self.watched, self._places),
+                "kinetic_temperature": output.kinetic_temperature,
+                "thermostat": np.add.reduce(output.sums[XI]) / (output.summed * len(q)),
+            }
+        )
         self.inner_steps += steps
         self.draw += 1
         if self._tuner is not None:
@@ -112,27 +116,36 @@ class Lifecycle(Observed):
         Also the step size, and what else is planned for each step, at the last.
         """
         z, state, outputs = self._to_coordinates(q), self.carried, []
+        every = max(1, self.steps_per_draw * self.target.size // SUMMED)
         for counts in self._blocks():
             shape = (len(counts), self._kernel.n_noise, self.target.size)
             step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
+            rows = self._draw_rows(len(counts))
+            normals = self._noise.draw(self.rng, shape, self._kernel.dtype)
+            explores = self._explores(counts)
+            if explores is not None:
+                normals[explores] = 0.0
             output = self._kernel(
                 z,
                 state,
                 step_sizes,
                 self._weights,
-                self._draw_rows(len(counts)),
-                self._noise.draw(self.rng, shape, self._kernel.dtype),
+                rows,
+                normals,
                 self.running_sums.origin,
                 self._coefficients,
                 sequences,
                 self._numbers,
-                max(1, self.steps_per_draw * self.target.size // SUMMED),
+                every,
             )
+            every = 0 if self._kernel.leaps else every  # once in a draw
             outputs.append(output)
             if not output.is_finite:
                 break
             z, state = output.q, output.state
         planned = {"step_size": step_sizes} | sequences
+        if explores is not None:
+            planned["sampling"] = ~explores
         return KernelOutput.joined(outputs), {name: of[-1] for name, of in planned.items()}
 
     def _blocks(self) -> Iterator[np.ndarray]:
@@ -195,6 +208,9 @@ class Lifecycle(Observed):
         if self._schedule is not None:
             return self._schedule(counts)
         return np.full(len(counts), self.tuned.step_size)
+
+    def _explores(self, counts: np.ndarray) -> np.ndarray | None:
+        return None if self._schedule is None else self._schedule.explores(counts)
 
     def _to_coordinates(self, q: np.ndarray) -> np.ndarray:
         return self.tuned.coordinates.of(q) if self._estimator.moves else q

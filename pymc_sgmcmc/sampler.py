@@ -26,10 +26,12 @@ class Sampler:
     """Whether gradient noise of unknown size is taken up by a thermostat."""
     keeps_its_law: bool = True
     """Whether all draws after tuning are from one distribution."""
+    descends: ClassVar[bool] = True
+    """Whether it goes downhill, to a mode, where no noise is injected."""
     default_tune_steps = 1000
     extra_stats: ClassVar[tuple[str, ...]] = ()
     """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` that it
-    has, and of `sequences`, whose last value in a draw is the stat."""
+    has, of `sequences`, whose last value in a draw is the stat, and of carried scalars."""
     learned: ClassVar[tuple[str, ...]] = ()
     """Names of the carried variables that are learned: a divergence leaves them as they were."""
 
@@ -94,8 +96,10 @@ class Sampler:
     def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
         """One inner step: the new (q, *state), with one call of ``grad(q)``.
 
-        ``grad(q)``: the minibatch gradient of U, (d,); ``h``: the step size; ``noise()``: fresh
-        standard normals, (d,). `numbers`: those of `sequences` at this step, and the coefficients.
+        ``grad(q)``: the minibatch gradient of U, (d,), and then ``grad.potential()``: U there, and
+        ``grad.keep(g)``: what counts as the step's gradient in its place. ``h``: the step size;
+        ``noise()``: fresh standard normals, (d,). `numbers`: those of `sequences` at this step, and
+        the coefficients.
         """
 
     def kinetic(self, p_before, p_after, g, h):

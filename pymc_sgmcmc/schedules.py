@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from pymc_sgmcmc.checks import natural, positive
+from pymc_sgmcmc.checks import fraction, natural, positive
 
 __all__ = [
     "Annealing",
@@ -26,6 +26,10 @@ class Schedule(ABC):
     @abstractmethod
     def __call__(self, steps: np.ndarray) -> np.ndarray:
         """Step sizes at the absolute inner step counts `steps` (0, 1, ...), same shape."""
+
+    def explores(self, steps: np.ndarray) -> np.ndarray | None:
+        """Whether these are steps of an optimiser, without noise; None: none ever is."""
+        return None
 
 
 @final
@@ -59,8 +63,11 @@ class Constant(Schedule):
 class Polynomial(Schedule):
     """h_t = a (b + t)^-gamma, the decreasing steps of Welling and Teh (2011).
 
-    The step sizes sum to infinity and their squares do not for 0.5 < gamma <= 1: the
-    condition under which the bias vanishes as the chain goes on.
+    For 0 < gamma <= 1 the bias and the error of `weighted_mean` vanish as the chain goes on (Chen,
+    Ding and Carin, 2015, theorem 5): the step sizes sum to infinity, and the sums of their squares
+    and higher powers grow more slowly. With an integrator of order K (1: Euler; 2: a splitting) the
+    bias falls fastest with gamma = 1 / (K + 1), and the mean square error with 1 / (2 K + 1).
+    Welling and Teh ask for a finite sum of squares too, gamma > 0.5.
 
     Parameters
     ----------
@@ -100,12 +107,20 @@ class Polynomial(Schedule):
 class CyclicalCosine(Schedule):
     """h_t = (h_0 / 2) (cos(pi (t mod M) / M) + 1), Zhang et al. (2020), eq. 1.
 
+    Each cycle begins with steps that are long enough to leave a mode, and ends with short ones, of
+    little bias. With `exploration` it begins as an optimiser, without noise (not for thermostats),
+    and only the draws of the sampling stage are draws from the posterior, once the chain has left
+    the mode: the sample stat ``sampling`` tells them, as in
+    ``idata.posterior.where(idata.sample_stats.sampling)``.
+
     Parameters
     ----------
     initial : float
         h_0 > 0, the step size at the start of each cycle.
     cycle : int
         M, the length of a cycle in inner steps.
+    exploration : float
+        The part of a cycle that is its exploration stage, 0 <= exploration < 1; the paper's beta.
 
     Examples
     --------
@@ -116,14 +131,22 @@ class CyclicalCosine(Schedule):
 
     initial: float
     cycle: int
+    exploration: float = 0.0
 
     def __post_init__(self):
         positive("initial", self.initial)
         natural("cycle", self.cycle)
+        if self.exploration != 0:
+            fraction("exploration", self.exploration)
 
     def __call__(self, steps: np.ndarray) -> np.ndarray:
-        phase = np.mod(steps, self.cycle) / self.cycle
-        return 0.5 * self.initial * (np.cos(np.pi * phase) + 1.0)
+        return 0.5 * self.initial * (np.cos(np.pi * self._phase(steps)) + 1.0)
+
+    def explores(self, steps: np.ndarray) -> np.ndarray | None:
+        return self._phase(steps) < self.exploration if self.exploration else None
+
+    def _phase(self, steps: np.ndarray) -> np.ndarray:
+        return np.mod(steps, self.cycle) / self.cycle
 
 
 def as_schedule(step_size: Any) -> Schedule:

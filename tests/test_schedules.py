@@ -1,17 +1,24 @@
 """Schedules and sources of minibatches, by themselves."""
 
 import numpy as np
+import pymc as pm
 import pytest
 
 from pymc_sgmcmc import (
+    MALA,
+    PSGLD,
+    SGLD,
+    SGNHT,
     Constant,
     CyclicalCosine,
     GeometricAnnealing,
     Polynomial,
     PowerAnnealing,
+    Santa,
 )
 from pymc_sgmcmc.batches import SOURCES, Random
 from pymc_sgmcmc.schedules import as_schedule
+from tests.samplers import draws, sample
 
 
 def test_schedules_follow_their_formulas():
@@ -21,6 +28,39 @@ def test_schedules_follow_their_formulas():
     cosine = 0.05 * (np.cos(np.pi * (t % 20) / 20) + 1)
     np.testing.assert_allclose(CyclicalCosine(0.1, 20)(t), cosine)
     assert (CyclicalCosine(0.1, 20)(t) > 0).all()
+
+
+def test_a_cycle_explores_and_then_samples():
+    t = np.arange(50)
+    np.testing.assert_array_equal(CyclicalCosine(0.1, 20, 0.25).explores(t), t % 20 < 5)
+    assert CyclicalCosine(0.1, 20).explores(t) is None and Constant(0.1).explores(t) is None
+    with pytest.raises(ValueError, match="exploration=1 must be below 1"):
+        CyclicalCosine(0.1, 20, 1)
+
+
+def test_exploration_is_descent_and_its_draws_are_marked():
+    """Cycles of four draws, of which the first has no noise: q <- q - h q on N(0, 1)."""
+    schedule = CyclicalCosine(0.4, 20, exploration=0.25)
+    with pm.Model():
+        pm.Normal("q", shape=3)
+        step = SGLD(step_size=schedule, steps_per_draw=5)
+        idata = sample(step, draws=12, tune=0)
+    q, stats = draws(idata, "q"), idata.sample_stats
+    np.testing.assert_array_equal(stats.sampling.values, [np.arange(12) % 4 > 0] * 2)
+    shrunk = np.prod(1 - schedule(np.arange(5)))
+    np.testing.assert_allclose(q[:, 4::4], shrunk * q[:, 3:-1:4])
+    assert (np.abs(q[:, 5::4] / q[:, 4:-1:4]) != shrunk).all()
+    kept = idata.posterior["q"].where(stats.sampling)
+    assert kept.isnull().sum() == 2 * 3 * 3
+    with pm.Model():
+        pm.Normal("q")
+        for sampler in (SGNHT, MALA, Santa):
+            with pytest.raises(ValueError, match="exploration stage, without noise, in which"):
+                sampler(step_size=schedule)
+        with pytest.raises(ValueError, match="psgld finds no mode"):
+            PSGLD(step_size=schedule, gamma=True)
+        constant = sample(SGLD(step_size=CyclicalCosine(0.4, 20)), draws=2, tune=0)
+    assert "sampling" not in constant.sample_stats
 
 
 def test_a_schedule_is_a_pure_function_of_the_count():

@@ -1,0 +1,118 @@
+"""Expectations under decreasing step sizes: each draw counts as long as the time it stands for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+__all__ = ["weighted_mean", "weighted_quantile"]
+
+
+def weighted_mean(
+    idata: Any,
+    function: Callable[[xr.Dataset], xr.Dataset] | None = None,
+    *,
+    var_names: Sequence[str] | None = None,
+    sampler: int | None = None,
+) -> xr.Dataset:
+    r"""The mean over all draws, weighted by their step sizes: sum h f(q) / sum h.
+
+    With decreasing step sizes the plain mean gives the many late draws, which are close to each
+    other, too much weight (Welling and Teh, 2011, eq. 9). With h falling as l^(-1 / (K + 1)) and an
+    integrator of order K (1: Euler; 2: a splitting) the bias after L inner steps falls as
+    L^(-K / (K + 1)) (Chen, Ding and Carin, 2015, theorem 5). With a constant step it is the mean.
+    Draws of an exploration stage have no weight.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        What `pm.sample` returned.
+    function : callable, optional
+        Of the posterior, an xarray.Dataset, elementwise over (chain, draw): what the mean is of.
+        Default the variables themselves.
+    var_names : sequence of str, optional
+        Default all variables.
+    sampler : int, optional
+        Which step method's step sizes, where several have one (NUTS has); counted from 0, in the
+        order of `pm.sample`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Without the dimensions chain and draw.
+
+    Raises
+    ------
+    ValueError
+        If there is no such step size.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> from types import SimpleNamespace
+    >>> idata = SimpleNamespace(
+    ...     posterior=xr.Dataset({"x": (("chain", "draw"), [[0.0, 3.0]])}),
+    ...     sample_stats=xr.Dataset({"step_size": (("chain", "draw"), [[0.2, 0.1]])}),
+    ... )
+    >>> float(weighted_mean(idata).x)
+    1.0
+    """
+    posterior, weights = _weighted(idata, var_names, sampler)
+    values = posterior if function is None else function(posterior)
+    return values.weighted(weights).mean(("chain", "draw"))
+
+
+def weighted_quantile(
+    idata: Any,
+    q: float | Sequence[float],
+    *,
+    var_names: Sequence[str] | None = None,
+    sampler: int | None = None,
+) -> xr.Dataset:
+    """Quantiles of the draws, weighted as by `weighted_mean`.
+
+    Parameters
+    ----------
+    idata, var_names, sampler
+        As for `weighted_mean`.
+    q : float or sequence of float
+        From 0 to 1.
+
+    Returns
+    -------
+    xarray.Dataset
+        Without the dimensions chain and draw; with a dimension ``quantile`` where `q` has one.
+
+    Examples
+    --------
+    >>> weighted_quantile(idata, [0.05, 0.5, 0.95])  # doctest: +SKIP
+    """
+    if np.any((np.asarray(q) < 0) | (np.asarray(q) > 1)):
+        raise ValueError(f"q={q!r} must be from 0 to 1: these are probabilities.")
+    posterior, weights = _weighted(idata, var_names, sampler)
+    return posterior.weighted(weights).quantile(q, dim=("chain", "draw"))
+
+
+def _weighted(
+    idata: Any, var_names: Sequence[str] | None, sampler: int | None
+) -> tuple[xr.Dataset, xr.DataArray]:
+    """The draws, and the step size of each, (chain, draw)."""
+    stats, drawn = idata.sample_stats, idata.posterior
+    names = drawn.data_vars if var_names is None else var_names
+    posterior = xr.Dataset({name: drawn[name] for name in names})
+    found = np.atleast_3d(stats["step_size"].values) if "step_size" in stats else None
+    samplers = 0 if found is None else found.shape[2]
+    if sampler is None and samplers == 1:
+        sampler = 0
+    if sampler is None or not 0 <= sampler < samplers:
+        raise ValueError(
+            f"sampler={sampler!r}: the sample stat step_size is that of {samplers} step methods. "
+            "Say which one's are the weights, counted from 0 in the order of pm.sample."
+        )
+    weights = xr.DataArray(found[..., sampler], dims=("chain", "draw"))
+    if "sampling" in stats:  # draws of an exploration stage are not from the posterior
+        weights = weights * stats["sampling"].values.reshape(weights.shape)
+    if not (np.isfinite(weights).all() and (weights > 0).any() and (weights >= 0).all()):
+        raise ValueError("The sample stat step_size is negative or not finite: it is no weight.")
+    return posterior, weights
