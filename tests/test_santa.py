@@ -10,6 +10,7 @@ import pytest
 from pymc.variational.updates import rmsprop
 
 from pymc_sgmcmc import GeometricAnnealing, PowerAnnealing, Santa
+from pymc_sgmcmc.schedules import as_schedule
 from tests.helpers import score_variance
 from tests.samplers import Case, draws, regression, sample
 from tests.test_conformance import begin
@@ -67,7 +68,7 @@ def test_a_new_chain_learns_anew(step, model):
 def test_a_divergence_leaves_the_learned_metric(step, model):
     point = tune(step, model.initial_point(), 20)
     learned, momentum = average(step), step.carried[0]
-    schedule, step._schedule = step._schedule, lambda steps: np.full(len(steps), 1e200)
+    schedule, step._schedule = step._schedule, as_schedule(1e200)
     _, (stats,) = step.step(point)
     step._schedule = schedule
     assert stats["diverging"] and (step.carried[0] != momentum).all()

@@ -10,6 +10,7 @@ from pymc.stats.convergence import SamplerWarning, WarningType
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import fraction, natural, one_of, per_coordinate, positive
 from pymc_sgmcmc.integrators import longest_step, step_bias, thermostat
+from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, rows_of, unadapted
 from pymc_sgmcmc.schedules import Annealing
 
 __all__ = ["Santa"]
@@ -114,6 +115,7 @@ class Santa(SGMCMC):
     """
 
     name = "santa"
+    descends = False
     extra_stats = ("kinetic_temperature", "thermostat", "temperature")
     learned = ("v",)
     absorbs_noise = True
@@ -168,12 +170,12 @@ class Santa(SGMCMC):
         return {
             "p": np.sqrt(temperature) * rng.standard_normal(d),
             "xi": np.zeros(d) + self.coefficients()["diffusion"],
-            "v": np.full(d, max(0.0, 1.0 - self.damping) ** 2),  # g = 1
+            "v": at_one(d, self.damping),
         }
 
     def coefficients(self):
         return {
-            "rows": 1.0 if self.step_size is None else max(1, self._lengths.sum()),
+            "rows": rows_of(self),
             "damping": self.damping,
             "diffusion": per_coordinate("diffusion", self._friction, self.target.size),
             "mass": 10.0 if self.thermal_mass == "auto" else self.thermal_mass,
@@ -201,14 +203,13 @@ class Santa(SGMCMC):
         return float(np.mean(spread + g**2 * rate / self.temperature))
 
     def sequences(self, steps):
-        decay, temperature = np.ones(len(steps)), np.full(len(steps), self.temperature)
-        if self.tune or self.annealing is not None:
-            decay = np.minimum(self.decay, (steps + 1.0) / (steps + 2.0))
+        adapts = self.tune or self.annealing is not None
+        temperature = np.full(len(steps), self.temperature)
         if self.annealing is not None:
             temperature = temperature / self.annealing(steps)
         if self.exploration is not None:
             temperature = np.where(steps < self.exploration, temperature, 0.0)
-        return {"decay": decay, "temperature": temperature}
+        return {"decay": decays(steps, self.decay, adapts=adapts), "temperature": temperature}
 
     def notice(self):
         refines = self.exploration
@@ -219,15 +220,7 @@ class Santa(SGMCMC):
                 "info",
                 step=self.draw,
             )
-        if self.annealing is None and self.draw == 0 and not self.tune:
-            return SamplerWarning(
-                WarningType.BAD_PARAMS,
-                "santa: tune=0 leaves no draw to adapt the metric in, and it is the identity. Let "
-                "pm.sample tune for some hundred inner steps.",
-                "warn",
-                step=0,
-            )
-        return None
+        return unadapted(self) if self.annealing is None else None
 
     def update(self, q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion,
                mass):  # fmt: skip
@@ -236,7 +229,7 @@ class Santa(SGMCMC):
         if self.integrator == "symmetric":
             q = q + h / 2 * before * p
         f = grad(q)
-        v = decay * v + (1 - decay) * (f / rows) ** 2
+        v = mean_square(v, f, rows, decay)
         g = 1 / pt.sqrt(damping + pt.sqrt(v))
         spread = before if self._by_metric else diffusion
         if self.thermal_mass == "auto":

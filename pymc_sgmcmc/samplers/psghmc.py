@@ -1,0 +1,154 @@
+"""Stochastic gradient Hamiltonian Monte Carlo with scale adaptation (Springenberg et al., 2016)."""
+
+from typing import Any, final
+
+import numpy as np
+import pytensor.tensor as pt
+
+from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.checks import fraction, one_of, per_coordinate, positive
+from pymc_sgmcmc.integrators import longest_step, ornstein_uhlenbeck, step_bias, virial
+from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, rows_of, unadapted
+from pymc_sgmcmc.settings import DEFAULT
+
+__all__ = ["PSGHMC"]
+
+
+@final
+class PSGHMC(SGMCMC):
+    r"""Preconditioned, scale-adapted SGHMC of Springenberg et al. (2016), eq. 8.
+
+    SGHMC with a mass for each coordinate from a running mean V^ of squared gradients, which also
+    stands for the variance of their noise. With the minibatch gradient f(q) of U on N rows, step
+    size h, friction C, temperature T and normals z, all by the coordinate::
+
+        f  <- f(q)
+        p  <- p - h g f
+        q  <- q + h / 2 g p
+        p  <- exp(-C h) p + sqrt((1 - exp(-2 C h)) (T - B / C)) z
+        q  <- q + h / 2 g p
+        v  <- decay v + (1 - decay) (f / N)^2
+        g  <- 1 / sqrt(damping + sqrt(v)),  B = h g^2 V^ / 2 with V^ = N^2 v, at most C T
+
+    which is the paper's with M^-1 = g^2, but for the integrator, BAOAB. V^ and g adapt while tuning
+    and rest afterwards.
+
+    Leaves invariant: exp(-(U(q) + p.p / 2) / T) as h -> 0 with g at rest, if B is the noise
+    h g^2 V / 2 that gradients of variance V add. V^ is the mean of f^2, V and the mean square of
+    the exact gradient: on a Gaussian coordinate of precision a the variance is too small by about
+    h g^2 a / (2 C), relatively, where with B = 0 it is too large by h g^2 V / (2 C T).
+
+    One gradient an inner step. The paper's epsilon^2 is h^2 N, its C is V^ g^2 C / epsilon.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        What to sample; default all continuous variables.
+    step_size : float, Schedule or None
+        h > 0. On a Gaussian stable for h^2 g^2 times the curvature of U below 4. None: tuned, and N
+        is 1, in coordinates in which gradients are about 1.
+    friction : float or array of shape (d,)
+        C > 0, a rate (one over time).
+    noise_estimate : {"metric", "none"}
+        "metric": B as above; 0 where gradients are exact. "none": B = 0. Default "metric" with a
+        step size and plain gradients, whose noise V^ mostly is, else "none".
+    decay : float
+        Of v, 0 < decay < 1. At first v is the plain mean of the squares and its start, where g = 1.
+    damping : float
+        > 0, in the units of a mean gradient f / N: where these are smaller, g is 1 / sqrt(damping).
+    **kwargs
+        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range or the model cannot be sampled; the message names it.
+
+    References
+    ----------
+    Springenberg, J. T., Klein, A., Falkner, S. and Hutter, F. (2016). Bayesian optimization with
+    robust Bayesian neural networks. NIPS.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import PSGHMC
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu")
+    ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
+    ...     idata = pm.sample(step=PSGHMC())  # doctest: +SKIP
+    """
+
+    name = "psghmc"
+    extra_stats = ("kinetic_temperature",)
+    learned = ("v",)
+
+    def __init__(self, vars: Any = None, *, step_size: Any = None, friction: Any = 1.0,
+                 noise_estimate: str = DEFAULT, decay: float = 0.99, damping: float = 1e-5,
+                 **kwargs):  # fmt: skip
+        self.friction, self.damping = friction, positive("damping", damping)
+        self.decay = fraction("decay", decay)
+        if one_of("noise_estimate", noise_estimate, ["metric", "none", DEFAULT]) == DEFAULT:
+            plain = step_size is not None and kwargs.get("gradient", "plain") == "plain"
+            epochs = kwargs.get("batches") == "epochs"
+            noise_estimate = "metric" if plain and not epochs else "none"
+        self.subtracts = noise_estimate == "metric"
+        if self.subtracts and kwargs.get("batches") == "epochs":
+            raise ValueError(
+                "noise_estimate='metric' is for batches drawn independently: the noise of "
+                "batches='epochs' is not. Leave it out, or use batches='random'."
+            )
+        super().__init__(vars, step_size=step_size, noise_estimate=0.0, **kwargs)
+
+    def initial_state(self, rng):
+        d = self.target.size
+        p = np.sqrt(self.temperature) * rng.standard_normal(d)
+        return {"p": p, "v": at_one(d, self.damping)}
+
+    def coefficients(self):
+        rows = rows_of(self)
+        return {
+            "rows": rows,
+            "damping": self.damping,
+            "friction": per_coordinate("friction", self.friction, self.target.size),
+            "temperature": self.temperature,
+            "share": float(self.subtracts and self._is_noisy()) * rows**2,
+        }
+
+    def sequences(self, steps):
+        return {"decay": decays(steps, self.decay, adapts=self.tune)}
+
+    def step_bias(self, h, curvature):
+        return step_bias("BAOAB", h, curvature)
+
+    def capacity(self):
+        return float(np.min(self.friction)) * self.temperature
+
+    def widening(self, rate):
+        v = self.carried[1]
+        g2, c = 1 / (self.damping + np.sqrt(v)), self._coefficients
+        subtracted = c["share"] * v / 2 * float(self._step_sizes(np.array([self.inner_steps]))[0])
+        return (g2 * rate - np.minimum(g2 * subtracted, self.capacity())) / self.capacity()
+
+    def longest_step(self, curvature):
+        if self.step_size is not None:
+            return np.inf  # its g is not known beforehand
+        return longest_step("BAOAB", curvature, float(np.max(self.friction)))
+
+    def notice(self):
+        return unadapted(self)
+
+    def virial(self, q, p, v, *, g, h, decay, rows, damping, friction, temperature, share):
+        scaled = g / pt.sqrt(damping + pt.sqrt(v))
+        return virial("BAOAB", p, scaled, h, friction)
+
+    def update(self, q, p, v, *, grad, h, noise, decay, rows, damping, friction, temperature,
+               share):  # fmt: skip
+        g = 1 / pt.sqrt(damping + pt.sqrt(v))
+        total = friction * temperature
+        diffusion = pt.maximum(total - share * h / 2 * g**2 * v, 0.0)
+        f = grad(q)
+        p = p - h * g * f
+        q = q + h / 2 * g * p
+        p = ornstein_uhlenbeck(p, friction, diffusion, h, noise())
+        return q + h / 2 * g * p, p, mean_square(v, f, rows, decay)
