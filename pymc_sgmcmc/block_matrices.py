@@ -1,0 +1,61 @@
+"""Blocks of a matrix between variables: numbers, diagonals, columns, rows, or dense ones.
+
+Between two vectors (d,) a number is that times the identity, (d,) is a diagonal; between a vector
+and a scalar (d,) is a column, or a row.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytensor
+import pytensor.tensor as pt
+from pytensor.gradient import jacobian
+from pytensor.graph.traversal import ancestors
+
+__all__ = ["block_of", "check_names", "divergence", "root", "times"]
+
+
+def block_of(block):
+    """A block in the working precision: PyTensor keeps a number such as 2.5 in a shorter one."""
+    return pt.as_tensor(block).astype(pytensor.config.floatX)
+
+
+def check_names(names: Iterable[str], D: Mapping[str, Any], Q: Mapping[tuple, Any]) -> None:
+    """Raise ValueError if a block of D or Q is none, or stands twice: it would be left out."""
+    names = list(names)
+    for argument, block in [*(("D", name) for name in D), *(("Q", pair) for pair in Q)]:
+        of = (block,) if argument == "D" else block
+        if not set(of) <= set(names) or (argument == "Q" and (len(set(of)) < 2 or of[::-1] in Q)):
+            raise ValueError(
+                f"{argument} has a block {block!r}: the variables are {names}, and Q takes each "
+                "pair of two different ones once."
+            )
+    if not D:
+        raise ValueError("D is empty: without any noise no posterior is sampled.")
+
+
+def times(block, vector, like):
+    """The product with a variable of the column, in one `like` those of the row."""
+    rows_to_one = block.type.ndim == 1 and like.type.ndim == 0
+    return pt.dot(block, vector) if block.type.ndim == 2 or rows_to_one else block * vector
+
+
+def root(block):
+    """R with R R' = block."""
+    return pt.linalg.cholesky(block) if block.type.ndim == 2 else pt.sqrt(block)
+
+
+def divergence(block, column, row):
+    """sum_j d block_ij / d column_j, for each i of the `row`."""
+    if column not in ancestors([block]):
+        return 0.0
+    if block.type.ndim == 0:
+        return pt.grad(block, column)
+    slopes = jacobian(block.flatten(), column, vectorize=True)
+    if block.type.ndim == 2:
+        slopes = slopes.reshape((*block.shape, column.shape[0]))
+        return pt.sum(pt.diagonal(slopes, axis1=1, axis2=2), axis=1)
+    if column.type.ndim == 0:
+        return slopes
+    diagonal = pt.diagonal(slopes)
+    return diagonal if row.type.ndim else pt.sum(diagonal)
