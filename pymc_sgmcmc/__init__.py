@@ -4,11 +4,12 @@ from importlib.metadata import version
 
 from pymc_sgmcmc.check import Check, check
 from pymc_sgmcmc.checkpoints import load, resume, save
+from pymc_sgmcmc.gibbs import Gibbs
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.registration import register
 from pymc_sgmcmc.report import report
 from pymc_sgmcmc.resumable import Resumable
-from pymc_sgmcmc.samplers import SGHMC, SGLD, SGNHT, Santa
+from pymc_sgmcmc.samplers import MALA, PSGHMC, PSGLD, SGFS, SGHMC, SGLD, SGNHT, SGRLD, Recipe, Santa
 from pymc_sgmcmc.schedules import (
     Annealing,
     Constant,
@@ -19,20 +20,28 @@ from pymc_sgmcmc.schedules import (
     Schedule,
 )
 from pymc_sgmcmc.stored_sums import running_sums
+from pymc_sgmcmc.weighted import weighted_mean, weighted_quantile
 
 __version__ = version("pymc_sgmcmc")
 
 __all__ = [
+    "MALA",
+    "PSGHMC",
+    "PSGLD",
+    "SGFS",
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "SGRLD",
     "Annealing",
     "Check",
     "Constant",
     "CyclicalCosine",
     "GeometricAnnealing",
+    "Gibbs",
     "Polynomial",
     "PowerAnnealing",
+    "Recipe",
     "Resumable",
     "Santa",
     "Schedule",
@@ -44,4 +53,6 @@ __all__ = [
     "resume",
     "running_sums",
     "save",
+    "weighted_mean",
+    "weighted_quantile",
 ]

@@ -43,8 +43,9 @@ def identity_of(step: Resumable, model: Model) -> dict[str, Any]:
 def _settings(method: Any) -> dict[str, Any]:
     (_, *args), kwargs = method.__getnewargs_ex__()
     aside = ("model", "rng", "initial_point", "compile_kwargs", "backend", "jitter")
+    positional = {str(position): value for position, value in enumerate(args)}
     named = {name: value for name, value in kwargs.items() if name not in aside}
-    return {name: _describe(value) for name, value in (dict(enumerate(args)) | named).items()}
+    return {name: _describe(value) for name, value in (positional | named).items()}
 
 
 def _describe(value: Any) -> str:

@@ -1,8 +1,14 @@
 """The samplers, one file each."""
 
+from pymc_sgmcmc.samplers.mala import MALA
+from pymc_sgmcmc.samplers.psghmc import PSGHMC
+from pymc_sgmcmc.samplers.psgld import PSGLD
+from pymc_sgmcmc.samplers.recipe import Recipe
 from pymc_sgmcmc.samplers.santa import Santa
+from pymc_sgmcmc.samplers.sgfs import SGFS
 from pymc_sgmcmc.samplers.sghmc import SGHMC
 from pymc_sgmcmc.samplers.sgld import SGLD
 from pymc_sgmcmc.samplers.sgnht import SGNHT
+from pymc_sgmcmc.samplers.sgrld import SGRLD
 
-__all__ = ["SGHMC", "SGLD", "SGNHT", "Santa"]
+__all__ = ["MALA", "PSGHMC", "PSGLD", "SGFS", "SGHMC", "SGLD", "SGNHT", "SGRLD", "Recipe", "Santa"]

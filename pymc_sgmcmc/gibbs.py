@@ -1,0 +1,143 @@
+"""Gibbs sampling of variables whose conditional distribution the user knows."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import numpy as np
+from pymc import modelcontext
+from pymc.blocking import PointType
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pytensor.graph.traversal import truncated_graph_inputs
+
+from pymc_sgmcmc.backends import Backend, CompiledGraph
+
+__all__ = ["Gibbs"]
+
+
+@final
+class Gibbs(BlockedStep):
+    """Draws a variable from its conditional distribution given all others.
+
+    For conjugate parts of a model, beside another step method for the rest (Geman and Geman, 1984).
+    Leaves invariant: the posterior, exactly, if the function draws from the right conditional,
+    which is not checked: compare with NUTS on a part of the data. No gradient; each draw costs what
+    the function does with all rows.
+
+    Parameters
+    ----------
+    vars : variable
+        A free variable of the model, continuous or discrete.
+    conditional : callable
+        ``conditional(point, rng)`` returns a new value of the variable. ``point``: the values of
+        all free variables by name, as the model has them (a positive one is positive); ``rng``:
+        numpy.random.Generator, the only source of randomness, else seeds do not fix the draws.
+    model : pymc.Model, optional
+    rng : int, numpy.random.Generator or None
+        `pm.sample` replaces it for each chain.
+    initial_point : dict, optional
+        Not used.
+    blocked : bool
+        Not used.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is not one variable, `conditional` cannot be called, or it returns a value of
+        another shape or kind, not finite, or (where PyMC transforms it) not in the support.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGNHT, Gibbs
+    >>> y = np.array([1.2, 0.7, 1.9, 0.4])
+    >>> with pm.Model():
+    ...     mu, tau = pm.Normal("mu", 0, 1), pm.Gamma("tau", alpha=2, beta=1)
+    ...     pm.Normal("y", mu, tau=tau, observed=y)
+    ...     def precision(point, rng):
+    ...         squares = np.sum((y - point["mu"]) ** 2)
+    ...         return rng.gamma(2 + len(y) / 2) / (1 + squares / 2)
+    ...     idata = pm.sample(step=[SGNHT([mu]), Gibbs(tau, precision)])  # doctest: +SKIP
+    """
+
+    name = "gibbs"
+    _state_class = StepMethodState
+
+    def __init__(
+        self,
+        vars: Any,
+        conditional: Callable[[Mapping[str, np.ndarray], np.random.Generator], Any],
+        *,
+        model: Any = None,
+        rng: Any = None,
+        initial_point: PointType | None = None,
+        blocked: bool = True,
+    ):
+        model = modelcontext(model)
+        values = get_value_vars_from_user_vars(vars, model)
+        if len(values) != 1:
+            names = [value.name for value in values]
+            raise ValueError(f"Gibbs(vars) takes one variable, and has {names}: use one for each.")
+        if not callable(conditional):
+            raise TypeError(f"conditional={conditional!r} is no function of a point and an rng.")
+        self.vars, self.rng, self.blocked = values, get_random_generator(rng), blocked
+        self.var_names = tuple(value.name for value in values)
+        (value,) = values
+        self._conditional, self._value = conditional, value.name
+        self._rv = model.values_to_rvs[value].name
+        self._names = {rv.name: model.rvs_to_values[rv].name for rv in model.free_RVs}
+        transforms = {rv: t for rv, t in model.rvs_to_transforms.items() if t is not None}
+        back = [
+            transform.backward(model.rvs_to_values[rv], *rv.owner.inputs)
+            for rv, transform in transforms.items()
+        ]
+        self._transformed = [rv.name for rv in transforms]
+        self._back = _AtPoint(model, back)
+        self._there, rv = None, model.values_to_rvs[value]
+        if rv in transforms:
+            given = rv.type("given")
+            there = transforms[rv].forward(given, *rv.owner.inputs)
+            self._there = _AtPoint(model, [there], [given])
+
+    def step(self, point: PointType):
+        seen = {name: np.array(point[value]) for name, value in self._names.items()}
+        seen |= zip(self._transformed, self._back(point), strict=True)
+        before = np.asarray(seen[self._rv])
+        given = np.asarray(self._conditional(seen, self.rng))
+        if given.shape != before.shape:
+            raise ValueError(
+                f"The conditional of {self._rv!r} returned shape {given.shape}, and the variable "
+                f"has {before.shape}."
+            )
+        if before.dtype.kind in "iu" and not np.array_equal(given, given.astype(before.dtype)):
+            raise ValueError(
+                f"The conditional of {self._rv!r} returned {given}, and the variable is discrete."
+            )
+        value = given = given.astype(before.dtype)
+        if self._there is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                (value,) = self._there(point, given)
+        if not np.isfinite(value).all():
+            raise ValueError(
+                f"The conditional of {self._rv!r} returned {given}, which is not finite, or not in "
+                "the support of the variable."
+            )
+        return point | {self._value: value.astype(point[self._value].dtype)}, [{}]
+
+
+class _AtPoint:
+    """Graphs of the model as a compiled function of a point, and of what is `more`."""
+
+    def __init__(self, model: Any, graphs: list, more: list | None = None):
+        self._function = None
+        if graphs:
+            graphs, more = model.replace_rvs_by_values(graphs), more or []
+            needed = set(truncated_graph_inputs(graphs, model.value_vars))
+            inputs = [value for value in model.value_vars if value in needed]
+            self._names = [value.name for value in inputs]
+            self._function = CompiledGraph([*inputs, *more], graphs, Backend("c"))
+
+    def __call__(self, point: PointType, *more: np.ndarray) -> list[np.ndarray]:
+        if self._function is None:
+            return []
+        return self._function(*(np.asarray(point[name]) for name in self._names), *more)
