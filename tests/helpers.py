@@ -24,6 +24,10 @@ def sgld(q, p, xi, grad, h, z, c):
     return q - h * grad(q) + np.sqrt(2 * h * c.T) * z, 0 * p, xi, []
 
 
+def sgfs(q, p, xi, grad, h, z, c):
+    return q - h * grad(q) + np.sqrt(2 * h * (c.T * (1 - h / 2) - c.B)) * z, 0 * p, xi, []
+
+
 def sghmc_euler(q, p, xi, grad, h, z, c):
     spread = np.sqrt(2 * (c.C * c.T - c.B) * h)
     p = (1 - h * c.C) * p - h * grad(q) + spread * z
@@ -43,6 +47,56 @@ def sghmc_baoab(q, p, xi, grad, h, z, c):
     variance = (c.T - c.B / c.C) * (1 - np.exp(-2 * c.C * h))
     p = np.exp(-c.C * h) * kicked + np.sqrt(variance) * z
     return q + h / 2 * (kicked + p), p, xi, [kicked, p]
+
+
+def _cool(p, friction, diffusion, h, z):
+    """Ornstein-Uhlenbeck over a time h."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = np.where(friction == 0, 2 * h, -np.expm1(-2 * friction * h) / friction)
+    return np.exp(-friction * h) * p + np.sqrt(width * diffusion) * z
+
+
+def _fly(q, p, friction, diffusion, h, z):
+    """The same with a drift, by quadrature over the time that is left."""
+    friction = np.asarray(friction, float)
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    left = h * (nodes + 1) / 2
+    decay = np.exp(-np.multiply.outer(friction, left))
+    inner = left[:, None] * (nodes + 1) / 2
+    path = np.exp(-np.multiply.outer(friction, inner)) @ weights * left / 2
+
+    def over(value):
+        return value @ weights * h / 2
+
+    of_p, both, of_q = (2 * diffusion * over(f) for f in (decay**2, decay * path, path**2))
+    noise = np.sqrt(of_p) * z[0]
+    rest = np.sqrt(of_q - both**2 / of_p)
+    q = q + over(decay) * p + both / of_p * noise + rest * z[1]
+    return q, np.exp(-friction * h) * p + noise
+
+
+def sghmc_obabo(q, p, xi, grad, h, z, c):
+    """From drift to drift."""
+    g = grad(q)
+    before = p - h / 2 * g
+    after = _cool(before, c.C, c.C * c.T - c.B, h, z)
+    p = after - h / 2 * g
+    return q + h * p, p, xi, [before, after]
+
+
+def sghmc_aboba(q, p, xi, grad, h, z, c):
+    middle = q + h / 2 * p
+    g = grad(middle)
+    before = p - h / 2 * g
+    after = _cool(before, c.C, c.C * c.T - c.B, h, z)
+    p = after - h / 2 * g
+    return middle + h / 2 * p, p, xi, [before, after]
+
+
+def sghmc_ubu(q, p, xi, grad, h, z, c):
+    q, p = _fly(q, p, c.C, c.C * c.T - c.B, h / 2, z[:2])
+    q, p = _fly(q, p - h * grad(q), c.C, c.C * c.T - c.B, h / 2, z[2:])
+    return q, p, xi, [p]
 
 
 def _heat(xi, p, c):
@@ -67,10 +121,55 @@ def sgnht_symmetric(q, p, xi, grad, h, z, c):
 def sgnht_badodab(q, p, xi, grad, h, z, c):
     kicked = p - h * grad(q)
     xi = xi + _heat(xi, kicked, c) * h / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.where(xi == 0, 2 * h, -np.expm1(-2 * xi * h) / xi) * c.A * c.T
-    p = np.exp(-xi * h) * kicked + np.sqrt(variance) * z
+    p = _cool(kicked, xi, c.A * c.T, h, z)
     return q + h / 2 * (kicked + p), p, xi + _heat(xi, p, c) * h / 2, [kicked, p]
+
+
+def _sgnht_inside(p, xi, g, h, z, c):
+    """BDODB."""
+    before = p - h / 2 * g
+    xi = xi + _heat(xi, before, c) * h / 2
+    after = _cool(before, xi, c.A * c.T, h, z)
+    xi = xi + _heat(xi, after, c) * h / 2
+    return after - h / 2 * g, xi, [before, after]
+
+
+def sgnht_abdodba(q, p, xi, grad, h, z, c):
+    middle = q + h / 2 * p
+    p, xi, momenta = _sgnht_inside(p, xi, grad(middle), h, z, c)
+    return middle + h / 2 * p, p, xi, momenta
+
+
+def sgnht_odbabdo(q, p, xi, grad, h, z, c):
+    """From drift to drift."""
+    p, xi, momenta = _sgnht_inside(p, xi, grad(q), h, z, c)
+    return q + h * p, p, xi, momenta
+
+
+def sgnht_dubud(q, p, xi, grad, h, z, c):
+    xi = xi + _heat(xi, p, c) * h
+    q, p = _fly(q, p, xi, c.A * c.T, h / 2, z[:2])
+    q, p = _fly(q, p - h * grad(q), xi, c.A * c.T, h / 2, z[2:])
+    return q, p, xi, [p]
+
+
+def psgld(q, p, xi, grad, h, z, c):
+    g = grad(q)
+    c.v = c.decay * c.v + (1 - c.decay) * (g / c.N) ** 2
+    G = 1 / (c.damping + c.v**0.5)
+    return q - h * G * g + np.sqrt(2 * h * c.T * G) * z, 0 * p, xi, []
+
+
+def psghmc(q, p, xi, grad, h, z, c):
+    """With B = h g^2 V / 2, V = N^2 v, where `metric` says so."""
+    M = (c.damping + c.v**0.5) ** -0.5
+    f = grad(q)
+    kicked = p - h * M * f
+    noise = h / 2 * (M * c.N) ** 2 * c.v if c.metric else 0.0
+    variance = np.maximum(c.T - noise / c.C, 0) * (1 - np.exp(-2 * c.C * h))
+    p = np.exp(-c.C * h) * kicked + np.sqrt(variance) * z
+    c.v = c.decay * c.v + (1 - c.decay) * (f / c.N) ** 2
+    return q + h / 2 * M * (kicked + p), p, xi, [p]
 
 
 def _santa(c, f):
@@ -112,15 +211,27 @@ def santa_symmetric(q, p, xi, grad, h, z, c):
 
 UPDATES = {
     ("SGLD", None): sgld,
+    ("SGFS", None): sgfs,
     ("SGHMC", "euler"): sghmc_euler,
     ("SGHMC", "symmetric"): sghmc_symmetric,
     ("SGHMC", "BAOAB"): sghmc_baoab,
+    ("SGHMC", "ABOBA"): sghmc_aboba,
+    ("SGHMC", "OBABO"): sghmc_obabo,
+    ("SGHMC", "UBU"): sghmc_ubu,
     ("SGNHT", "euler"): sgnht_euler,
     ("SGNHT", "symmetric"): sgnht_symmetric,
     ("SGNHT", "BAOAB"): sgnht_badodab,
+    ("SGNHT", "ABDODBA"): sgnht_abdodba,
+    ("SGNHT", "ODBABDO"): sgnht_odbabdo,
+    ("SGNHT", "DUBUD"): sgnht_dubud,
+    ("PSGLD", None): psgld,
+    ("PSGHMC", "BAOAB"): psghmc,
     ("Santa", "euler"): santa_euler,
     ("Santa", "symmetric"): santa_symmetric,
 }
+
+NORMALS = {sghmc_ubu: 4, sgnht_dubud: 4}
+"""Those of a step, where there are several: z is then (k, d)."""
 
 
 def numbers(**values):
@@ -222,7 +333,7 @@ def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-1
     rng, d = np.random.default_rng(seed), len(PRIOR_SD)
     step_sizes = h * rng.uniform(0.2, 1.8, steps)
     rows = rng.integers(N_ROWS, size=(steps, BATCH))
-    normals = rng.standard_normal((steps, 1, d))
+    normals = rng.standard_normal((steps, chain.kernel.n_noise, d))
     q, p = PRIOR_SD * rng.standard_normal(d) / 3, rng.standard_normal(d)
     start = {"p": p, "xi": chain.state.get("xi") if xi is None else xi}
     names = list(chain.state)
@@ -250,7 +361,7 @@ def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-1
             return seen[-1][1]
 
         q0, p0, xi0 = q, p, xi
-        q, p, xi, momenta = update(q, p, xi, gradient, h, normals[t, 0], c)
+        q, p, xi, momenta = update(q, p, xi, gradient, h, normals[t].squeeze(), c)
         (last,) = seen
         g = last[1]
         at_q = poisson_gradient(q0, rows[t])
@@ -294,15 +405,17 @@ def gaussian_law(update, a, V, h, c, xi=0.0):
     """
     a, V = np.broadcast_arrays(np.atleast_1d(a).astype(float), V)
     frozen = SimpleNamespace(**(vars(c) | {"Q": np.inf}))
-    inputs = np.eye(4)[:, :, None] * np.ones(len(a))
+    normals = NORMALS.get(update, 1)
+    inputs = np.eye(3 + normals)[:, :, None] * np.ones(len(a))
     columns, readings = [], []
-    for q, p, noise, z in inputs:
+    for q, p, noise, *z in inputs:
         gradient = lambda at, noise=noise: a * at + noise  # noqa: E731
+        z = z[0] if normals == 1 else z
         q, p, _, momenta = update(q, p, xi, gradient, h, z, frozen)
         columns.append((q, p))
         readings.append(momenta)
     loads = np.moveaxis(np.array(columns), 2, 0).swapaxes(1, 2)  # coordinate, output, input
-    power = np.stack([V, np.ones_like(V)], axis=1)
+    power = np.stack([V, *[np.ones_like(V)] * normals], axis=1)
     M, noise = (
         loads[:, :, :2],
         np.einsum("dik,dk,djk->dij", loads[:, :, 2:], power, loads[:, :, 2:]),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
+from pymc_sgmcmc import PSGHMC, PSGLD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
 
 N_ROWS = 40
 
@@ -20,7 +20,7 @@ class Case:
 
     def __str__(self):
         words = [v for v in self.settings.values() if isinstance(v, str)]
-        words += ["annealing"] if "annealing" in self.settings else []
+        words += [name for name in ("annealing", "gamma") if name in self.settings]
         return "-".join([self.cls.__name__, *words])
 
     def step(self, **kwargs):
@@ -47,11 +47,21 @@ CASES = [
     Case(SGNHT, {"step_size": 0.05, "diffusion": 3.0, "integrator": "symmetric"}),
     Case(Santa, {"step_size": 0.02, "diffusion": 3.0}),
     Case(Santa, {"step_size": 0.01, "diffusion": "metric", "integrator": "euler"}),
+    Case(PSGLD, {"step_size": 0.005}),
+    Case(PSGLD, {"step_size": 0.005, "gamma": True}),
+    Case(PSGHMC, {"step_size": 0.05, "friction": 3.0}),
+    Case(SGFS, {"step_size": 0.3, "metric": [0.025, 0.02], "noise_estimate": 0.0}),
+    Case(SGHMC, {"step_size": 0.05, "friction": 3.0, "integrator": "UBU"}),
+    Case(SGNHT, {"step_size": 0.05, "diffusion": 3.0, "thermostat": "matrix"}),
     Case(Santa, {"step_size": 0.02, "annealing": PowerAnnealing(0.3), "exploration": 120}),
 ]
 
 DEFAULTS = [CASES[0], CASES[1], CASES[4], CASES[8]]
 """One case of each sampler, for the tests that compile much."""
+
+OTHERS = [case for case in CASES if case.cls in (PSGLD, PSGHMC, SGFS)]
+OTHERS += [case for case in CASES if {"UBU", "matrix"} & set(map(str, case.settings.values()))]
+"""Those that have parts of their own, which no case in `DEFAULTS` has."""
 
 TYPICAL = DEFAULTS[2]
 """SGNHT, which has all that a state may have: for what does not depend on the sampler."""

@@ -17,7 +17,7 @@ from pymc.sampling.parallel import ParallelSamplingError
 from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
 from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.schedules import as_schedule
-from tests.samplers import CASES, DEFAULTS, TYPICAL, built, draws, regression, sample
+from tests.samplers import CASES, DEFAULTS, OTHERS, TYPICAL, built, draws, regression, sample
 
 each = pytest.mark.parametrize("case", CASES, ids=str)
 each_sampler = pytest.mark.parametrize("case", DEFAULTS, ids=str)
@@ -187,12 +187,38 @@ LAST_DRAWS = {
         [1.0518025139233156, -0.8278897861190567],
         [1.0548203658752495, -0.8173751641275424],
     ],
+    "PSGLD": [
+        [0.8631196990391795, -0.3262708074407697],
+        [0.9275730384602123, -0.9854414641643149],
+    ],
+    "PSGLD-gamma": [
+        [1.2579918236046206, -0.9351454854442481],
+        [1.2525076410512765, -0.19022532335854866],
+    ],
+    "PSGHMC": [
+        [0.8686277356506706, -0.6075908733080055],
+        [0.714709248078839, -0.7167391426177315],
+    ],
+    "SGFS": [
+        [0.7990236261594137, -0.4087136234319473],
+        [0.7770163214396376, -0.9729835804477603],
+    ],
+    "SGHMC-UBU": [
+        [0.6448098972787731, -0.4216303677862245],
+        [1.0515283461934801, -1.0995364790102917],
+    ],
+    "SGNHT-matrix": [
+        [1.029907030311399, -0.7321610087247377],
+        [0.9305257148024331, -0.8760015552228829],
+    ],
 }
 """Draws at seed 3, the same on every version of PyMC: they change with the order of the random
 numbers only, which is documented."""
 
 
-@each_sampler
+@pytest.mark.parametrize(
+    "case", [*DEFAULTS, *(pytest.param(case, marks=pytest.mark.slow) for case in OTHERS)], ids=str
+)
 def test_backends_and_versions_agree(case):
     """The same seed gives the same draws: C, Numba, and PyTensor's interpreter."""
     model, step = built(case)
@@ -328,7 +354,7 @@ def test_a_scale_driven_out_of_range_is_a_divergence(case):
     begin(step)
     start = {"slope": np.array(-0.5)}
     step.step(start)
-    step._schedule = lambda steps: np.full(len(steps), 50.0)
+    step._schedule = as_schedule(50.0)
     stuck = [step.step(start) for _ in range(5)]
     assert any(stats["diverging"] for _, (stats,) in stuck)
     assert all(point["slope"] == -0.5 for point, (stats,) in stuck if stats["diverging"])

@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -7,6 +8,8 @@ from pymc.exceptions import ImputationWarning
 
 import pymc_sgmcmc.backends
 from pymc_sgmcmc import (
+    PSGHMC,
+    PSGLD,
     SGHMC,
     SGLD,
     SGNHT,
@@ -19,7 +22,7 @@ from pymc_sgmcmc import (
 from pymc_sgmcmc.refusal import RowsDoNotSeparate
 
 N = 6
-SAMPLERS = [SGLD, SGHMC, SGNHT, Santa]
+SAMPLERS = [SGLD, SGHMC, SGNHT, Santa, PSGLD, PSGHMC]
 NOT_POSITIVE = [0.0, -1.0, np.nan, np.inf]
 
 
@@ -168,8 +171,6 @@ def test_noise_estimate_above_the_friction():
         *((sampler, "batches", "random") for sampler in SAMPLERS),
         *((sampler, "gradient", "plain") for sampler in SAMPLERS),
         *((sampler, "metric", "None") for sampler in SAMPLERS),
-        (SGHMC, "integrator", "BAOAB"),
-        (SGNHT, "integrator", "BAOAB"),
         (SGNHT, "thermostat", "scalar"),
     ],
 )
@@ -177,6 +178,32 @@ def test_choices(sampler, name, choice):
     for value in ("nonsense", 3, ["c"]):
         match = rf"{name}=.* is unknown: choose from \[.*{choice}"
         check_refused(ValueError, match, sampler=sampler, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("sampler", "integrator", "match"),
+    [
+        (SGHMC, "leapfrog", "is unknown: a splitting is a word of the letters A, B, O, U"),
+        (SGHMC, "", "is unknown"),
+        (SGHMC, 3, "is unknown"),
+        (SGHMC, ["BAOAB"], "is unknown"),
+        (SGHMC, "BADODAB", "is unknown.*letters A, B, O, U"),
+        (SGHMC, "AFKFA", "is unknown"),
+        (SGHMC, "BAB", "lacks O or U"),
+        (SGHMC, "AOA", "lacks B"),
+        (SGHMC, "BOB", "lacks A or U"),
+        (SGHMC, "ABAOABA", "kicks at several positions: an inner step has one gradient"),
+        (SGHMC, "UABAU", "has U, which is a drift with friction and noise already"),
+        (SGHMC, "OUBUO", "has U, which is"),
+        (SGHMC, "BAO", "is not symmetric, and so of first order only.*a word: BAOAB, ABOBA"),
+        (SGHMC, "AOABO", "is not symmetric"),
+        (SGNHT, "ABOBA", "lacks D.*a word: BADODAB, ABDODBA"),
+        (SGNHT, "BADOAB", "is not symmetric"),
+    ],
+)
+def test_splittings(sampler, integrator, match):
+    match = rf"integrator={re.escape(repr(integrator))} {match}"
+    check_refused(ValueError, match, sampler=sampler, integrator=integrator)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Santa
+from pymc_sgmcmc import PSGHMC, PSGLD, SGFS, SGHMC, SGLD, SGNHT, Santa
 from tests.helpers import (
     UPDATES,
     coordinate_thermostat_law,
@@ -22,9 +22,22 @@ from tests.helpers import (
 from tests.samplers import sample
 
 INTEGRATORS = ["BAOAB", "euler", "symmetric"]
+SGHMC_WORDS = [*INTEGRATORS, "ABOBA", "OBABO", "UBU"]
+SGNHT_WORDS = [*INTEGRATORS, "ABDODBA", "ODBABDO", "DUBUD"]
 LENGTHS = pytest.mark.parametrize(
     "length", [pytest.param(1, id="short"), pytest.param(3, id="long", marks=pytest.mark.slow)]
 )
+
+
+def with_lengths(integrators):
+    """All of them at the short length, and three at the long one."""
+    cases = [pytest.param(name, 1, id=f"{name}-short") for name in integrators]
+    slow = [
+        pytest.param(name, 3, id=f"{name}-long", marks=pytest.mark.slow) for name in INTEGRATORS
+    ]
+    return pytest.mark.parametrize(("integrator", "length"), cases + slow)
+
+
 ILL_CONDITIONED = np.geomspace(100.0, 0.1, 1600)
 GROUPS = 4
 
@@ -62,7 +75,10 @@ def sghmc_variance(integrator, a, V, h, c):
         x = c.C * h / 2
         return (c.T + extra) / a * x / np.sinh(x)
     noise = h**2 * V / 4 / np.tanh(c.C * h / 2) / (1 - k / 4)
-    return (c.T - c.B / c.C + noise) / a
+    if integrator == "BAOAB":
+        return (c.T - c.B / c.C + noise) / a
+    assert not np.any(V) and not np.any(c.B), "no closed form"
+    return c.T / a / {"ABOBA": 1, "OBABO": 1 - k / 4}[integrator]
 
 
 @pytest.mark.parametrize("V", [0.0, 3.0])
@@ -72,13 +88,15 @@ def test_closed_forms_of_sgld_and_sghmc(V):
     slow = h / 4
     exact = gaussian_law(UPDATES["SGLD", None], a, V, slow, c).q
     np.testing.assert_allclose(sgld_variance(a, V, slow, c), exact, rtol=1e-9)
-    for integrator in INTEGRATORS:
+    for integrator in INTEGRATORS + (["ABOBA", "OBABO"] if V == 0 else []):
         law = gaussian_law(UPDATES["SGHMC", integrator], a, V, h, c)
         closed = sghmc_variance(integrator, a, V, h, c)
         np.testing.assert_allclose(closed, law.q, rtol=1e-9, err_msg=integrator)
         if integrator == "BAOAB" and V == 0:
             np.testing.assert_allclose(law.p, c.T)
             np.testing.assert_allclose(law.kinetic, c.T)
+        if integrator == "ABOBA":  # at its own end, where it is at rest nowhere else
+            np.testing.assert_allclose(law.p, c.T / (1 - h**2 * a / 4))
 
 
 def test_closed_form_of_the_explicit_euler_mistake():
@@ -136,8 +154,7 @@ def test_sgld_with_minibatches(temperature, length):
     score_mean(draws.q - posterior.mean, 0.0, 0.003, "mean")
 
 
-@LENGTHS
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@with_lengths(SGHMC_WORDS)
 def test_sghmc_ill_conditioned(integrator, length):
     h, c = 0.14, numbers(C=1.5, T=0.5)  # h^2 a up to 2, half of the stability limit
     posterior = prior_only(
@@ -145,7 +162,9 @@ def test_sghmc_ill_conditioned(integrator, length):
     )
     law = gaussian_law(UPDATES["SGHMC", integrator], posterior.a, 0.0, h, c)
     draws = run(posterior, h, law, length=length)
-    expected = sghmc_variance(integrator, posterior.a, 0.0, h, c)
+    expected = law.q
+    if integrator != "UBU":
+        expected = sghmc_variance(integrator, posterior.a, 0.0, h, c)
     score_variance(draws.q, 0.0, expected, "q", 0.006 / length, GROUPS)
     score_variance(draws.p, 0.0, law.p, "p", 0.006 / length, GROUPS)
     score_mean(draws.temperature, law.kinetic, 0.001, "kinetic temperature")
@@ -153,8 +172,7 @@ def test_sghmc_ill_conditioned(integrator, length):
         assert law.kinetic == pytest.approx(0.5)
 
 
-@LENGTHS
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@with_lengths(SGHMC_WORDS)
 def test_sghmc_with_minibatches(integrator, length):
     """Without a noise estimate, and with the right one: width by D = C T - B."""
     h, T, C = 0.4, 2.0, 1.5
@@ -175,7 +193,9 @@ def test_sghmc_with_minibatches(integrator, length):
         c = numbers(C=C, T=T, B=step.noise_estimate)
         law = gaussian_law(UPDATES["SGHMC", integrator], posterior.a, posterior.V, h, c)
         draws = run(posterior, h, law, length=length, draws=2000, inner=5)
-        expected = sghmc_variance(integrator, posterior.a, posterior.V, h, c)
+        expected = law.q
+        if integrator in INTEGRATORS:
+            expected = sghmc_variance(integrator, posterior.a, posterior.V, h, c)
         if not share:
             assert np.mean(expected) > 1.1 * T
         score_variance(
@@ -185,8 +205,7 @@ def test_sghmc_with_minibatches(integrator, length):
         score_mean(draws.temperature, law.kinetic, 0.003 * T, "kinetic temperature")
 
 
-@LENGTHS
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@with_lengths(SGNHT_WORDS)
 def test_sgnht_ill_conditioned(integrator, length):
     h, A, T = 0.14, 1.5, 2.0
     a = ILL_CONDITIONED
@@ -203,8 +222,7 @@ def test_sgnht_ill_conditioned(integrator, length):
     score_mean(draws.temperature, T, 0.003 * T, "kinetic temperature")
 
 
-@LENGTHS
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@with_lengths(SGNHT_WORDS)
 def test_sgnht_with_minibatches(integrator, length):
     """The thermostat absorbs noise of unknown size: Var(q) as without it, but for Euler's bias."""
     h, A, T = 0.2, 1.0, 1.0
@@ -221,8 +239,11 @@ def test_sgnht_with_minibatches(integrator, length):
         assert np.mean(law.q) == pytest.approx(1 - h * xi / 2, abs=0.012)
         assert np.mean(draws.q.var(axis=0)) < 0.87
     else:
-        assert np.mean(law.q) == pytest.approx(1.0, abs=0.012)
-        assert xi == pytest.approx(A + h * np.mean(posterior.V) / 2, rel=0.03)
+        split = integrator in ("ABDODBA", "ODBABDO")  # kicks, between which the thermostat reads
+        wide = h**2 * np.mean(posterior.V) / 4 if split else 0.0
+        assert np.mean(law.q) == pytest.approx(1.0 + wide, abs=0.015 if split else 0.012)
+        rel = 0.05 if split else 0.03
+        assert xi == pytest.approx(A + h * np.mean(posterior.V) / 2, rel=rel)
 
 
 METRIC = np.geomspace(0.5, 2.0, 1600)
@@ -285,6 +306,68 @@ def test_santa_with_minibatches(integrator, mass, length):
         np.testing.assert_allclose(xi, A + added, rtol=0.05)  # to leading order
 
 
+@pytest.mark.parametrize(("h", "noise"), [(0.3, 3.0), (1.5, 0.0), ("largest", 3.0)])
+def test_sgfs_is_exact_where_sgld_is_not(h, noise):
+    """With its own error subtracted, at any step; at the largest it is SGD and nothing else."""
+    T = 2.0
+    posterior = noisy_posterior(SGFS, noise=max(noise, 1e-12), step_size=0.1, temperature=T,
+                                metric=np.ones(1000), noise_estimate=0.0)  # fmt: skip
+    step = posterior.step
+    if h == "largest":
+        h = 2 / (1 + posterior.V.max() / T)
+    step.noise_estimate = h * posterior.V / 2
+    step._coefficients = step.coefficients()
+    law = gaussian_law(UPDATES["SGFS", None], posterior.a, posterior.V, h,
+                       numbers(T=T, B=step.noise_estimate))  # fmt: skip
+    np.testing.assert_allclose(law.q, T, rtol=1e-9)
+    q, _ = start_at(posterior, law)
+    chain = subject(step, update=step.update)
+    draws = simulate(chain, q, (), h, draws=2000, inner=5, n_rows=400, batch=2)
+    score_variance(draws.q, posterior.mean, T, "q", 0.005)
+
+
+def test_psgld_ill_conditioned():
+    """The metric at rest, at values as those that it learns; with minibatches, below."""
+    h, T, a = 0.1, 2.0, ILL_CONDITIONED
+    G = a**-0.5
+    posterior = prior_only(PSGLD, a, step_size=h, temperature=T)
+    v = average_of(G**0.5)
+    law = gaussian_law(UPDATES["PSGLD", None], a, 0.0, h, numbers(T=T, v=v))
+    np.testing.assert_allclose(law.q, T / a / (1 - h * G * a / 2), rtol=1e-9)
+    draws = run(posterior, h, law, v=v, inner=20)
+    score_variance(draws.q, 0.0, law.q, "q", 0.02, GROUPS)
+
+
+def test_psgld_with_minibatches():
+    h, G = 0.3, np.geomspace(0.3, 2.0, 1000)
+    posterior, v = noisy_posterior(PSGLD, noise=3.0, step_size=h), average_of(G**0.5)
+    law = gaussian_law(UPDATES["PSGLD", None], posterior.a, posterior.V, h, numbers(v=v, N=400))
+    np.testing.assert_allclose(law.q, (1 + h * G * posterior.V / 2) / (1 - h * G / 2), rtol=1e-9)
+    draws = run(posterior, h, law, v=v, draws=2000, inner=5)
+    score_variance(draws.q, posterior.mean, law.q, "q", 0.005, GROUPS)
+
+
+@pytest.mark.parametrize("estimate", ["metric", "none"])
+def test_psghmc_with_minibatches(estimate):
+    """Where V^ is what the noise is, less the square of the exact gradient, the law is right."""
+    h, C, T, g = 0.2, 1.5, 2.0, np.geomspace(0.7, 1.4, 1000)
+    settings = {"step_size": h, "friction": C, "temperature": T, "noise_estimate": estimate}
+    posterior, v = noisy_posterior(PSGHMC, noise=3.0, **settings), average_of(g)
+    c, inner = numbers(C=C, T=T, v=v, N=400, metric=False), 5
+    if estimate == "metric":
+        v = posterior.V / 400**2
+        g = (1e-5 + v**0.5) ** -0.5
+        c = numbers(C=C, T=T, v=v, N=400, metric=True)
+        h, inner = 1 / np.mean(g**2), 60
+        posterior.step._coefficients = posterior.step.coefficients()
+    law = gaussian_law(UPDATES["PSGHMC", "BAOAB"], posterior.a, posterior.V, h, c)
+    width = np.mean(law.q) / T
+    assert abs(width - 1) < 0.02 if estimate == "metric" else width > 1.1
+    draws = run(posterior, h, law, v=v, draws=2000, inner=inner)
+    score_variance(draws.q, posterior.mean, law.q, "q", 0.006, GROUPS)
+    score_variance(draws.p, 0.0, law.p, "p", 0.006, GROUPS)
+
+
 def test_a_light_thermostat_needs_its_default_mass():
     """A thermostat for each coordinate is a crowd of chains of d = 1 on a scalar thermostat."""
     h, c, a = 0.3, numbers(), np.ones(1500)
@@ -338,6 +421,26 @@ def test_the_thermostat_settles_on_a_narrow_posterior():
             assert (abs(temperature - 1) < 0.01) == settled
             assert (abs(friction / (2 * added) - 1) < 0.05) == settled
             assert settled or temperature > 1.5
+
+
+@pytest.mark.parametrize(
+    ("integrator", "order", "steps"), [("euler", 1, (0.1, 0.2)), ("ODBABDO", 2, (0.3, 0.6))]
+)
+def test_order_of_accuracy(integrator, order, steps):
+    """The bias of Var(q) as h doubles: SGNHT, as SGHMC's Euler is of second order in Var(q)."""
+    a, biases, exact, errors = np.full(4000, 1.0), [], [], []
+    for h in steps:
+        c = numbers(A=1.0)
+        posterior = prior_only(SGNHT, a, step_size=h, diffusion=1.0, integrator=integrator)
+        xi, law = thermostat_law(UPDATES["SGNHT", integrator], a, 0.0, h, c)
+        squares = run(posterior, h, law, xi, draws=1500).q ** 2
+        biases.append(squares.mean() - 1)
+        errors.append(squares.mean(axis=0).std(ddof=1) / np.sqrt(len(a)) / abs(biases[-1]))
+        exact.append(law.q[0] - 1)
+    slopes = [np.log2(pair[1] / pair[0]) for pair in (biases, exact)]
+    error = np.hypot(*errors) / np.log(2)
+    assert slopes[1] == pytest.approx(order, abs=0.15)
+    assert abs(slopes[0] - slopes[1]) < 4 * error and error < 0.05
 
 
 # A double well: not Gaussian, with a barrier.

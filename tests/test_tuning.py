@@ -10,7 +10,20 @@ import pytensor
 import pytest
 from pymc.exceptions import SamplingError
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Polynomial, Resumable, Santa, report, resume, save
+from pymc_sgmcmc import (
+    PSGHMC,
+    PSGLD,
+    SGFS,
+    SGHMC,
+    SGLD,
+    SGNHT,
+    Polynomial,
+    Resumable,
+    Santa,
+    report,
+    resume,
+    save,
+)
 from pymc_sgmcmc.chain import TUNED_STATS
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.locate import Located
@@ -20,7 +33,7 @@ from pymc_sgmcmc.windows import window_length
 from tests.benchmarks.trust_models import eight_schools
 from tests.samplers import draws, regression, sample
 
-SAMPLERS = [SGLD, SGHMC, SGNHT, Santa]
+SAMPLERS = [SGLD, SGHMC, SGNHT, Santa, PSGLD, PSGHMC]
 SHORT = {"tune": 110, "draws": 10, "chains": 2}
 
 
@@ -55,11 +68,11 @@ def check_posterior(beta, mean, sd, slack=0.0):
         assert (np.abs(values.mean(axis=0)) < 4 * error + slack).all(), values.mean(axis=0)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", [*SAMPLERS, SGFS])
 def test_no_argument_is_needed(sampler):
     model, mean, sd = correlated()
     with model:
-        idata = tuned(sampler(), draws=3000 if sampler is SGLD else 1000)
+        idata = tuned(sampler(), draws=3000 if sampler in (SGLD, PSGLD, SGFS) else 1000)
     check_posterior(draws(idata), mean, sd, slack=0.01)
     stats = idata.sample_stats
     assert (stats.predicted_bias <= 0.05).all() and (stats.decrement < 4).all()

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import pymc_sgmcmc
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
+from pymc_sgmcmc import PSGHMC, PSGLD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
 from tests.helpers import N_ROWS, PRIOR_SD, UPDATES, check_steps, numbers, poisson_step, subject
 
 D = len(PRIOR_SD)
 FRICTION = np.array([0.3, 1.0, 2.5, 8.0])
 ESTIMATE = np.array([0.0, 0.2, 1.1, 3.0])
 INTEGRATORS = ["BAOAB", "euler", "symmetric"]
+WORDS = {"SGHMC": ["ABOBA", "OBABO", "UBU"], "SGNHT": ["ABDODBA", "ODBABDO", "DUBUD"]}
 
 
 def test_sgld():
@@ -18,7 +19,7 @@ def test_sgld():
     check_steps(chain, UPDATES["SGLD", None], numbers(T=1.7), h=0.003)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("integrator", INTEGRATORS + WORDS["SGHMC"])
 def test_sghmc_with_vectors(integrator):
     step = poisson_step(
         SGHMC,
@@ -31,7 +32,7 @@ def test_sghmc_with_vectors(integrator):
     check_steps(subject(step), UPDATES["SGHMC", integrator], c)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("integrator", INTEGRATORS + WORDS["SGNHT"])
 @pytest.mark.parametrize("thermostat", ["scalar", "coordinate"])
 def test_sgnht_with_vectors(thermostat, integrator):
     diffusion = 4.3 if thermostat == "scalar" else FRICTION
@@ -70,6 +71,58 @@ def test_santa(integrator, diffusion, mass):
         c.v = c.v * np.array([1e-8, 1.0, 1e6, 1e-2])
 
 
+def test_sgfs():
+    step = poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.2, temperature=1.7)
+    chain = subject(step, update=step.update)
+    check_steps(chain, UPDATES["SGFS", None], numbers(T=1.7, B=0.2), h=0.003)
+
+
+MOVING = {"decay": np.array([0.0, 0.5, 0.9, 1.0, 0.3, 0.99, 0.8])}
+
+
+def test_psgld():
+    """While the metric moves."""
+    chain = subject(poisson_step(PSGLD, damping=0.02, temperature=1.7))
+    c = numbers(T=1.7, N=N_ROWS, damping=0.02, v=np.full(D, 0.98**2))
+    np.testing.assert_allclose(chain.state["v"], c.v)
+    check_steps(chain, UPDATES["PSGLD", None], c, plan=MOVING, h=0.003)
+
+
+@pytest.mark.parametrize("estimate", ["metric", "none"])
+def test_psghmc(estimate):
+    settings = {"friction": FRICTION, "damping": 0.02, "temperature": 1.7}
+    chain = subject(poisson_step(PSGHMC, noise_estimate=estimate, **settings))
+    metric = estimate == "metric"
+    c = numbers(C=FRICTION, T=1.7, N=N_ROWS, damping=0.02, metric=metric, v=np.full(D, 0.98**2))
+    check_steps(chain, UPDATES["PSGHMC", "BAOAB"], c, plan=MOVING)
+
+
+def test_no_noise_is_subtracted_that_is_not_that_of_independent_batches():
+    fast = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
+    assert poisson_step(PSGHMC, **fast).coefficients()["share"] == N_ROWS**2
+    for settings in ({"batches": "epochs"}, {"gradient": "control_variate"}):
+        assert poisson_step(PSGHMC, **settings, **fast).coefficients()["share"] == 0
+    with pytest.raises(ValueError, match="'metric' is for batches drawn independently"):
+        poisson_step(PSGHMC, batches="epochs", noise_estimate="metric")
+    with pytest.raises(
+        ValueError, match=r"too long for noise_estimate=0.9: with h / 2 they exceed"
+    ):
+        poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.9, temperature=0.9001)
+
+
+@pytest.mark.parametrize("sampler", [PSGLD, PSGHMC])
+def test_what_rmsprop_plans(sampler):
+    """It adapts while tuning, at first by plain means, and rests afterwards."""
+    step, steps = (
+        poisson_step(sampler, compile_kwargs={"mode": "FAST_COMPILE"}, decay=0.8),
+        np.arange(20),
+    )
+    decay = np.minimum(0.8, (steps + 1) / (steps + 2))
+    np.testing.assert_allclose(step.sequences(steps)["decay"], decay)
+    step.stop_tuning()
+    np.testing.assert_array_equal(step.sequences(steps)["decay"], 1.0)
+
+
 def test_what_santa_plans():
     """Pure functions of the count: decay while it adapts, temperature, and when it refines."""
     step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5, decay=0.8)
@@ -103,12 +156,14 @@ def _frictions(thermostat):
         ("SGLD", numbers()),
         ("SGHMC", numbers()),
         ("SGNHT", numbers(Q=10 / D)),
+        ("PSGLD", numbers(N=N_ROWS, v=np.full(D, (1 - 1e-5) ** 2))),
+        ("PSGHMC", numbers(N=N_ROWS, metric=True, v=np.full(D, (1 - 1e-5) ** 2))),
         ("Santa", numbers(Q="auto", N=N_ROWS, v=np.full(D, (1 - 1e-5) ** 2))),
     ],
 )
 def test_defaults(sampler, c):
     chain = subject(poisson_step(getattr(pymc_sgmcmc, sampler)))
-    integrator = {"SGLD": None, "Santa": "symmetric"}.get(sampler, "BAOAB")
+    integrator = {"SGLD": None, "PSGLD": None, "Santa": "symmetric"}.get(sampler, "BAOAB")
     check_steps(chain, UPDATES[sampler, integrator], c, h=0.003, plan=chain.plan(np.arange(7)))
 
 
