@@ -148,11 +148,7 @@ class SGMCMC(Sampler, Lifecycle):
         self.steps_per_draw = natural("steps_per_draw", steps_per_draw)
         self.temperature = positive("temperature", temperature)
         self.bias_tolerance, self.jitter = fraction("bias_tolerance", bias_tolerance), jitter
-        if not self.descends and self._explores(np.zeros(1)) is not None:
-            raise ValueError(
-                f"step_size={step_size!r} has an exploration stage, without noise, in which "
-                f"{self.name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
-            )
+        self._check_exploration()
         backend = Backend(backend, compile_kwargs)
 
         model = modelcontext(model)
@@ -210,14 +206,6 @@ class SGMCMC(Sampler, Lifecycle):
             _log.warning(
                 f"temperature={self.temperature:g}: the draws are from exp(-U / "
                 f"{self.temperature:g}), which is not the posterior: that has temperature=1."
-            )
-
-    def _check_tunable(self) -> None:
-        """Raise where the sampler does not say what tuning needs to know."""
-        if np.isnan(self.capacity()) or (self.step_size is None and np.isnan(self.step_bias(1, 1))):
-            raise NotImplementedError(
-                f"{self.name} cannot be tuned: it does not say its bias and what noise it injects. "
-                "Give it a step_size, and leave out what else is automatic."
             )
 
     def _warn_if_unstable(self, q: np.ndarray) -> None:

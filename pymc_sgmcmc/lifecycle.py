@@ -69,21 +69,18 @@ class Lifecycle(Observed):
             diverged = self._diverge(q, h)
             warning = warning or diverged
         warning = warning or self._finding()
-        stats = (
-            dict(zip(self._kernel.carried, self.carried, strict=True))
-            | last
-            | {
-                "grad_norm": output.grad_norm,
-                "minibatch_logp": output.logp,
-                "n_steps": steps,
-                "diverging": not finite,
-                "divergences": self.divergences,
-                "warning": warning,
-                "running_sums": window(self.running_sums, self.watched, self._places),
-                "kinetic_temperature": output.kinetic_temperature,
-                "thermostat": np.add.reduce(output.sums[XI]) / (output.summed * len(q)),
-            }
-        )
+        stats = self._carried() | last
+        stats |= {
+            "grad_norm": output.grad_norm,
+            "minibatch_logp": output.logp,
+            "n_steps": steps,
+            "diverging": not finite,
+            "divergences": self.divergences,
+            "warning": warning,
+            "running_sums": window(self.running_sums, self.watched, self._places),
+            "kinetic_temperature": output.kinetic_temperature,
+            "thermostat": np.add.reduce(output.sums[XI]) / (output.summed * len(q)),
+        }
         self.inner_steps += steps
         self.draw += 1
         if self._tuner is not None:
@@ -186,8 +183,7 @@ class Lifecycle(Observed):
 
     def _fresh(self) -> tuple[np.ndarray, ...]:
         """A fresh state, but for what is learned."""
-        fresh = self.initial_state(self.rng)
-        kept = dict(zip(fresh, self.carried, strict=True))
+        fresh, kept = self.initial_state(self.rng), self._carried()
         return tuple((fresh | {name: kept[name] for name in self.learned}).values())
 
     def _probe(self, q: np.ndarray, rng: np.random.Generator) -> bool:
@@ -208,6 +204,13 @@ class Lifecycle(Observed):
         if self._schedule is not None:
             return self._schedule(counts)
         return np.full(len(counts), self.tuned.step_size)
+
+    def _coming_step_size(self) -> float:
+        return float(self._step_sizes(np.array([self.inner_steps]))[0])
+
+    def _carried(self) -> dict[str, np.ndarray]:
+        """The carried variables by name."""
+        return dict(zip(self._kernel.carried, self.carried, strict=True))
 
     def _explores(self, counts: np.ndarray) -> np.ndarray | None:
         return None if self._schedule is None else self._schedule.explores(counts)

@@ -56,7 +56,7 @@ class Observed(ChainStep):
 
     def _sight(self, q: np.ndarray) -> Sight:
         """What there is to be seen of the chain, which is at `q`."""
-        h = float(self._step_sizes(np.array([self.inner_steps]))[0])
+        h = self._coming_step_size()
         variance, plain = self._variance(q, self.tuned), None
         if self.tuned.control and variance.mean() > 0:
             without = self._variance(q, replace(self.tuned, control=False))

@@ -5,12 +5,17 @@ from typing import Any
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
-__all__ = ["at_one", "decays", "mean_square", "rows_of", "unadapted"]
+__all__ = ["at_one", "decays", "mean_square", "metric", "rows_of", "unadapted"]
 
 
 def mean_square(v, gradient, rows, decay):
     """The running mean of the squares of mean gradients, those of U over the rows."""
     return decay * v + (1 - decay) * (gradient / rows) ** 2
+
+
+def metric(v, damping):
+    """PSGLD's metric; that of momentum samplers is its square root."""
+    return 1 / (damping + v**0.5)
 
 
 def at_one(size: int, damping: float) -> np.ndarray:

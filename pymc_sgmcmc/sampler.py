@@ -102,14 +102,29 @@ class Sampler:
         the coefficients.
         """
 
+    def _check_tunable(self) -> None:
+        """Raise where the sampler does not say what tuning needs to know."""
+        if np.isnan(self.capacity()) or (self.step_size is None and np.isnan(self.step_bias(1, 1))):
+            raise NotImplementedError(
+                f"{self.name} cannot be tuned: it does not say its bias and what noise it injects. "
+                "Give it a step_size, and leave out what else is automatic."
+            )
+
+    def _check_exploration(self) -> None:
+        """Raise where the schedule has steps without noise, and they would lead to no mode."""
+        if not self.descends and self._explores(np.zeros(1)) is not None:
+            raise ValueError(
+                f"step_size={self.step_size!r} has an exploration stage, without noise, in which "
+                f"{self.name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
+            )
+
     def kinetic(self, p_before, p_after, g, h):
         """Kinetic temperature over the inner steps, for samplers with a momentum."""
         return kinetic_temperature(self.integrator, p_before, p_after, g, h)
 
     def injected(self, total: np.ndarray, name: str) -> np.ndarray:
         """What is left of the noise `total`, a rate called `name`, less the noise estimate."""
-        batched = self._is_noisy() and self._source.independent
-        return injected(total, name, self.noise_estimate, self.measured(), batched)
+        return injected(total, name, self.noise_estimate, self.measured(), self._is_batched())
 
     def subtracted(self) -> np.ndarray:
         """The noise estimate as a rate, (d,) or ()."""
@@ -121,7 +136,11 @@ class Sampler:
         """The h V / 2 that tuning has measured, (d,)."""
         if not self.tuned.noise.any():
             return self.tuned.noise  # also before there is a step size
-        return self._step_sizes(np.array([self.inner_steps]))[0] * self.tuned.noise / 2
+        return self._coming_step_size() * self.tuned.noise / 2
+
+    def _is_batched(self) -> bool:
+        """Whether batches are drawn independently, and are not all rows."""
+        return self._is_noisy() and self._source.independent
 
     def _is_noisy(self) -> bool:
         """Whether batches are not all rows."""

@@ -20,7 +20,7 @@ from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Plan
 from pymc_sgmcmc.tuning import largest_batch
 
-__all__ = ["DEFAULT", "Settings"]
+__all__ = ["DEFAULT", "Settings", "not_for_epochs"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
@@ -40,6 +40,14 @@ def is_default(value: Any) -> bool:
 
 def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
+
+
+def not_for_epochs(noise_estimate: str) -> ValueError:
+    """What is raised where noise would be subtracted that has no such formula."""
+    return ValueError(
+        f"noise_estimate={noise_estimate!r} is for batches drawn independently: the noise of "
+        "batches='epochs' is not. Leave it out, or use batches='random'."
+    )
 
 
 class Settings:
@@ -74,10 +82,7 @@ class Settings:
             self.noise_estimate = 0.0
         if is_auto(self.noise_estimate):
             if self.batches == "epochs":
-                raise ValueError(
-                    "noise_estimate='auto' is for batches drawn independently: the noise of "
-                    "batches='epochs' is not. Leave it out, or use batches='random'."
-                )
+                raise not_for_epochs(self.noise_estimate)
             if self.schedule is not None and not isinstance(self.schedule, Constant):
                 raise ValueError(
                     f"noise_estimate='auto' with step_size={step_size!r}: what is to be subtracted "

@@ -135,8 +135,6 @@ class MALA(SGMCMC):
         """Other step methods may have moved their variables since the last draw."""
         if self.target.shared:
             u, g = self.target.value_and_gradient(q)
-            moves = self._estimator.moves
-            now = {"u": u, "g": pull(self.tuned.coordinates.factor, g) if moves else g}
-            carried = zip(self._kernel.carried, self.carried, strict=True)
-            self.carried = tuple((dict(carried) | now).values())
+            now = {"u": u, "g": pull(self.tuned.coordinates.factor, g)}
+            self.carried = tuple((self._carried() | now).values())
         return super()._advance(q)

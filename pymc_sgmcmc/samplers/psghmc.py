@@ -8,8 +8,8 @@ import pytensor.tensor as pt
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import fraction, one_of, per_coordinate, positive
 from pymc_sgmcmc.integrators import longest_step, ornstein_uhlenbeck, step_bias, virial
-from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, rows_of, unadapted
-from pymc_sgmcmc.settings import DEFAULT
+from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, metric, rows_of, unadapted
+from pymc_sgmcmc.settings import DEFAULT, not_for_epochs
 
 __all__ = ["PSGHMC"]
 
@@ -88,16 +88,11 @@ class PSGHMC(SGMCMC):
                  **kwargs):  # fmt: skip
         self.friction, self.damping = friction, positive("damping", damping)
         self.decay = fraction("decay", decay)
-        if one_of("noise_estimate", noise_estimate, ["metric", "none", DEFAULT]) == DEFAULT:
-            plain = step_size is not None and kwargs.get("gradient", "plain") == "plain"
-            epochs = kwargs.get("batches") == "epochs"
-            noise_estimate = "metric" if plain and not epochs else "none"
-        self.subtracts = noise_estimate == "metric"
-        if self.subtracts and kwargs.get("batches") == "epochs":
-            raise ValueError(
-                "noise_estimate='metric' is for batches drawn independently: the noise of "
-                "batches='epochs' is not. Leave it out, or use batches='random'."
-            )
+        one_of("noise_estimate", noise_estimate, ["metric", "none", DEFAULT])
+        if noise_estimate == "metric" and kwargs.get("batches") == "epochs":
+            raise not_for_epochs(noise_estimate)
+        plain = step_size is not None and kwargs.get("gradient", "plain") == "plain"
+        self.subtracts = noise_estimate == "metric" or (noise_estimate == DEFAULT and plain)
         super().__init__(vars, step_size=step_size, noise_estimate=0.0, **kwargs)
 
     def initial_state(self, rng):
@@ -112,7 +107,7 @@ class PSGHMC(SGMCMC):
             "damping": self.damping,
             "friction": per_coordinate("friction", self.friction, self.target.size),
             "temperature": self.temperature,
-            "share": float(self.subtracts and self._is_noisy()) * rows**2,
+            "share": float(self.subtracts and self._is_batched()) * rows**2,
         }
 
     def sequences(self, steps):
@@ -125,9 +120,9 @@ class PSGHMC(SGMCMC):
         return float(np.min(self.friction)) * self.temperature
 
     def widening(self, rate):
-        v = self.carried[1]
-        g2, c = 1 / (self.damping + np.sqrt(v)), self._coefficients
-        subtracted = c["share"] * v / 2 * float(self._step_sizes(np.array([self.inner_steps]))[0])
+        v = self._carried()["v"]
+        g2 = metric(v, self.damping)
+        subtracted = self._coefficients["share"] * v / 2 * self._coming_step_size()
         return (g2 * rate - np.minimum(g2 * subtracted, self.capacity())) / self.capacity()
 
     def longest_step(self, curvature):
@@ -139,12 +134,11 @@ class PSGHMC(SGMCMC):
         return unadapted(self)
 
     def virial(self, q, p, v, *, g, h, decay, rows, damping, friction, temperature, share):
-        scaled = g / pt.sqrt(damping + pt.sqrt(v))
-        return virial("BAOAB", p, scaled, h, friction)
+        return virial("BAOAB", p, pt.sqrt(metric(v, damping)) * g, h, friction)
 
     def update(self, q, p, v, *, grad, h, noise, decay, rows, damping, friction, temperature,
                share):  # fmt: skip
-        g = 1 / pt.sqrt(damping + pt.sqrt(v))
+        g = pt.sqrt(metric(v, damping))
         total = friction * temperature
         diffusion = pt.maximum(total - share * h / 2 * g**2 * v, 0.0)
         f = grad(q)

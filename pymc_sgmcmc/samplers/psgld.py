@@ -7,7 +7,7 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import fraction, positive
-from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, rows_of, unadapted
+from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, metric, rows_of, unadapted
 
 __all__ = ["PSGLD"]
 
@@ -100,7 +100,7 @@ class PSGLD(SGMCMC):
         return self.temperature
 
     def widening(self, rate):
-        return rate / (self.damping + np.sqrt(self.carried[0])) / self.temperature
+        return rate * metric(self._carried()["v"], self.damping) / self.temperature
 
     def longest_step(self, curvature):
         return 2 / curvature if self.step_size is None else np.inf  # its G is not known beforehand
@@ -109,12 +109,12 @@ class PSGLD(SGMCMC):
         return None if self.gamma else unadapted(self)
 
     def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
-        return None if self.gamma else temperature + h / 2 * g**2 / (damping + pt.sqrt(v))
+        return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)
 
     def update(self, q, v, *, grad, h, noise, decay, rows, damping, temperature):
         g = grad(q)
         v = mean_square(v, g, rows, decay)
-        G = 1 / (damping + pt.sqrt(v))
+        G = metric(v, damping)
         new = q - h * G * g + pt.sqrt(2 * h * temperature * G) * noise()
         if self.gamma:
             signs = pt.switch(pt.lt(noise(), 0), -1.0, 1.0)

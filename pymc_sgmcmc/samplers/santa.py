@@ -10,7 +10,7 @@ from pymc.stats.convergence import SamplerWarning, WarningType
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import fraction, natural, one_of, per_coordinate, positive
 from pymc_sgmcmc.integrators import longest_step, step_bias, thermostat
-from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, rows_of, unadapted
+from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, metric, rows_of, unadapted
 from pymc_sgmcmc.schedules import Annealing
 
 __all__ = ["Santa"]
@@ -198,7 +198,7 @@ class Santa(SGMCMC):
     def settled(self, rate):
         if not self.keeps_its_law:
             return None
-        g = 1 / np.sqrt(self.damping + np.sqrt(self.carried[2]))
+        g = np.sqrt(metric(self._carried()["v"], self.damping))
         spread = g if self._by_metric else self.diffusion
         return float(np.mean(spread + g**2 * rate / self.temperature))
 
@@ -225,12 +225,12 @@ class Santa(SGMCMC):
     def update(self, q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion,
                mass):  # fmt: skip
         explores = pt.gt(temperature, 0)
-        before = 1 / pt.sqrt(damping + pt.sqrt(v))
+        before = pt.sqrt(metric(v, damping))
         if self.integrator == "symmetric":
             q = q + h / 2 * before * p
         f = grad(q)
         v = mean_square(v, f, rows, decay)
-        g = 1 / pt.sqrt(damping + pt.sqrt(v))
+        g = pt.sqrt(metric(v, damping))
         spread = before if self._by_metric else diffusion
         if self.thermal_mass == "auto":
             mass = mass * pt.switch(explores, temperature, 1) / pt.maximum(spread, 1) ** 2

@@ -94,8 +94,7 @@ class SGFS(SGMCMC):
         """What the injected noise would have to be below zero, as a rate."""
         if self._schedule is None and not self.tuned.step_size > 0:
             return np.zeros(())
-        h = float(self._step_sizes(np.array([self.inner_steps]))[0])
-        return np.maximum(h / 2 * self.temperature - left, 0.0)
+        return np.maximum(self._coming_step_size() / 2 * self.temperature - left, 0.0)
 
     def widening(self, rate):
         return (rate + self._lacking(self._coefficients["left"])) / self.temperature
