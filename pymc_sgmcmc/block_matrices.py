@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import jacobian
 from pytensor.graph.traversal import ancestors
 
-__all__ = ["block_of", "check_names", "divergence", "root", "times"]
+__all__ = ["block_of", "check_names", "divergence", "root", "row_of", "times"]
 
 
 def block_of(block):
@@ -32,6 +32,17 @@ def check_names(names: Iterable[str], D: Mapping[str, Any], Q: Mapping[tuple, An
             )
     if not D:
         raise ValueError("D is empty: without any noise no posterior is sampled.")
+
+
+def row_of(name: str, D: Mapping[str, Any], Q: Mapping[tuple, Any]) -> dict[str, Any]:
+    """The blocks of D + Q in the row of a variable, by the column's."""
+    row = {name: D[name]} if name in D else {}
+    for (above, right), block in Q.items():
+        if above == name:
+            row[right] = block
+        elif right == name:
+            row[above] = -pt.as_tensor(block).T
+    return {other: block_of(block) for other, block in row.items()}
 
 
 def times(block, vector, like):

@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.block_matrices import block_of, check_names, divergence, root, times
+from pymc_sgmcmc.block_matrices import block_of, check_names, divergence, root, row_of, times
 
 __all__ = ["Recipe"]
 
@@ -97,7 +97,6 @@ class Recipe(SGMCMC):
 
     def update(self, q, *auxiliary, grad, h, noise, temperature):
         now = {"q": q} | dict(zip(self.auxiliary, auxiliary, strict=True))
-        check_names(now, self.D(**now), self.Q(**now) if self.Q else {})
         g, new = grad(q), dict(now)
         for name in [*self.auxiliary, "q"]:
             new[name] = self._moved(name, now, new, g, h, noise, temperature)
@@ -107,25 +106,17 @@ class Recipe(SGMCMC):
         """A variable after one step, given the `new` values of those that have moved."""
         at = {each: value.copy() for each, value in new.items()}  # symbols of their own
         energy = self.energy(**at) if self.energy else pt.zeros(())
+        D, Q = self.D(**at), self.Q(**at) if self.Q else {}
+        check_names(at, D, Q)
         value = now[name]
-        for other, block in self._row(name, at).items():
+        for other, block in row_of(name, D, Q).items():
             slope = g if other == "q" else 0.0
             if at[other] in ancestors([energy]):
                 slope = slope + pt.grad(energy, at[other])
             value = value - h * times(block, slope, value)
             value = value + h * temperature * divergence(block, at[other], at[name])
-        if name in (diffusion := self.D(**at)):
+        if name in D:
             fresh = noise() if value.type.ndim else noise()[0]
-            spread = times(root(block_of(diffusion[name])), fresh, value)
+            spread = times(root(block_of(D[name])), fresh, value)
             value = value + pt.sqrt(2 * h * temperature) * spread
         return value
-
-    def _row(self, name, at):
-        """The blocks of D + Q in the row of a variable, by the column's."""
-        row = {name: self.D(**at)[name]} if name in self.D(**at) else {}
-        for (above, right), block in (self.Q(**at) if self.Q else {}).items():
-            if above == name:
-                row[right] = block
-            elif right == name:
-                row[above] = -pt.as_tensor(block).T
-        return {other: block_of(block) for other, block in row.items()}
