@@ -1,4 +1,4 @@
-"""Rows of a data tensor: the one operation that a minibatch adds to a model's graph.
+"""Rows of a tensor, by their indices: the one operation that a minibatch adds to a model's graph.
 
 PyTensor indexes by a vector through generic code: on Numba it assigns row by row through views,
 three times slower than this, and not every version has C code for it.
@@ -21,7 +21,7 @@ LINES = 8
 
 
 class TakeRows(COp):
-    """x[rows] along the first axis, for data: it has no gradient.
+    """x[rows] along the first axis; it has no gradient.
 
     An index outside [0, len(x)) is an IndexError. `gather_numba` has its code for Numba.
     """

@@ -1,12 +1,12 @@
 """One stored draw as one call of a compiled function: a scan over the inner steps.
 
     q', state', ..., sums, ... = kernel(q, *state, H, *sequences, *rows, Z, W, *coefficients,
-                                        *numbers, origin, every)
+                                        *numbers, origin, summed)
 
 Nothing random, scheduled or adaptive lives in the graph: step sizes H and whatever else a sampler
 plans for each step (steps,), row indices (steps, n) for each group of observed variables with
 W (groups,) = N / n, and standard normals Z (steps, k, d) come from outside. q is in the coordinates
-of the estimator, whose `numbers` also come from outside.
+of the estimator, whose `numbers` also come from outside, as do the steps that are `summed`, (m,).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +18,7 @@ import pytensor.tensor as pt
 from pymc_sgmcmc.backends import Backend, CompiledGraph
 from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.estimator import Estimator
+from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import moment_sums, wide
 
@@ -113,7 +114,7 @@ class Kernel:
         rows = [pt.lmatrix(f"rows_{group.name}") for group in estimator.groups]
         normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, estimator.size))
         origin = pt.tensor("origin", dtype=self.dtype, shape=(estimator.size,))
-        every = pt.lscalar("every")
+        summed = pt.lvector("summed")
         of_steps = [step_sizes, *planned.values(), *rows, normals]
         estimate = estimator.bind(frame)
         weights = [weighting[k] for k in range(len(rows))]  # scalars, for the loop to carry along
@@ -138,20 +139,22 @@ class Kernel:
             sequences=of_steps,
             outputs_info=[*start.values(), None],
             non_sequences=[*weights, *data.values(), *frame.values()],
+            n_steps=step_sizes.shape[0],
             mode=backend.scan_mode,
         )
         after = dict(zip(start, paths, strict=True))
         # At the end U may be infinite, outside the support, and every gradient finite.
         end, _ = estimate(after["q"][-1], [row[-1] for row in rows], weights)
         # What follows is of every so many steps: with many coordinates all would take longer than
-        # the steps themselves.
+        # the steps themselves. Their indices are given: those of slices would be a thousand nodes
+        # of integer arithmetic, and most of the time that PyTensor 2 takes.
         before = {
-            name: pt.concatenate([start[name][None], path[every - 1 : -1 : every]])
+            name: pt.set_subtensor(take_rows(path, pt.maximum(summed - 1, 0))[0], start[name])
             for name, path in after.items()
         }
-        after = {name: path[::every] for name, path in after.items()}
-        planned = {name: values[::every] for name, values in planned.items()}
-        g, h = g_all[::every], step_sizes[::every]
+        after = {name: take_rows(path, summed) for name, path in after.items()}
+        planned = {name: take_rows(values, summed) for name, values in planned.items()}
+        g, h = take_rows(g_all, summed), take_rows(step_sizes, summed)
         # Of q that the chain returns: elsewhere they would be blind to the error of the step.
         relative = before | {"q": before["q"] - origin}
         pairs = relative["q"], g
@@ -169,10 +172,10 @@ class Kernel:
             pt.sum(g_all[-1] ** 2),  # not its root: for d = 1 PyTensor rewrites that to a NaN
             -end,
         ]
-        summed = [moment_sums(before, g, pairs, balance), temperature, energy]
+        sums = [moment_sums(before, g, pairs, balance), temperature, energy]
         given = [*start.values(), *of_steps, *([weighting] if rows else [])]
         given += [*data.values(), *frame.values()]
-        self._function = CompiledGraph([*given, origin, every], advanced + summed, backend)
+        self._function = CompiledGraph([*given, origin, summed], advanced + sums, backend)
         # Where only the first step is summed, the others leave no paths in memory: with many
         # coordinates writing these takes as long as all else.
         self.leaps = estimator.size >= SUMMED
@@ -203,13 +206,13 @@ class Kernel:
         of_steps = [self._array(step_sizes), *sequences, *rows, self._array(normals)]
         fixed = [self._array(weights)] if self._minibatched else []
         fixed += [*map(self._array, coefficients.values()), *map(self._array, numbers.values())]
-        summing = [*fixed, self._array(origin), np.asarray(every, np.int64)]
-        summed = -(-steps // every) if every else 0
-        head = summed if self.leaps and summed <= 1 else steps
+        summed = np.arange(0, steps if every else 0, every or 1)
+        head = len(summed) if self.leaps and len(summed) <= 1 else steps
         outputs = []
         if head:
             of_head = (of[:head] for of in of_steps)
-            outputs.append(self._output(self._function(*start, *of_head, *summing), summed))
+            summing = [*fixed, self._array(origin), summed]
+            outputs.append(self._output(self._function(*start, *of_head, *summing), len(summed)))
             start = [outputs[0].q, *outputs[0].state]
         if head < steps:
             of_rest = (of[head:] for of in of_steps)

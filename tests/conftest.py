@@ -1,6 +1,9 @@
-"""The tests make thousands of graphs beside a large heap: what is not to be searched or noted."""
+"""What is true of all tests: graphs are many, and several processes may share the tests."""
 
 import gc
+import os
+from pathlib import Path
+from urllib.parse import quote
 
 import pytensor
 import pytest
@@ -17,3 +20,15 @@ def frozen_heap():
 
 def pytest_unconfigure():
     gc.freeze()  # nor all that is left, when the interpreter ends
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Skip what another process has begun that has the same folder in SHARED_TESTS."""
+    folder = os.environ.get("SHARED_TESTS")
+    if folder is None:
+        return
+    try:
+        Path(folder, quote(item.nodeid, safe="")).mkdir()
+    except FileExistsError:
+        pytest.skip("another process runs it")
