@@ -149,6 +149,7 @@ class Backend:
     @contextmanager
     def _compiling(self):
         if self.is_numba:
+            import pymc_sgmcmc.distributions.numba_code
             import pymc_sgmcmc.gather_numba  # noqa: F401
         with _wheel_blas(), _no_garbage_collection():
             yield

@@ -19,6 +19,8 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.distributions.embedded import without_refusal
+
 __all__ = ["flat_gradient", "inside", "log_density_terms", "stabilized"]
 
 
@@ -27,13 +29,14 @@ def log_density_terms(
 ) -> dict[TensorVariable, TensorVariable]:
     """Return the elementwise log-density of each random variable and potential, with Jacobians.
 
-    A parameter outside its range makes it -inf, where PyMC's graph raises: a chain that leaves the
-    support is rolled back, it does not end. `shared` stand for the values that are not sampled.
+    A parameter outside its range makes it -inf, where PyMC's graph raises, and so does a value off
+    its manifold: a chain that leaves the support is rolled back, it does not end. `shared` stand
+    for the values that are not sampled.
     """
     variables = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     terms = clone_replace(model.logp(vars=variables, sum=False), shared, rebuild_strict=False)
     graph = FunctionGraph(outputs=terms, clone=False)
-    in2out(local_check_parameter_to_ninf_switch).rewrite(graph)
+    in2out(local_check_parameter_to_ninf_switch, without_refusal).rewrite(graph)
     return dict(zip(variables, graph.outputs, strict=True))
 
 

@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.refusal import refusal
 from pymc_sgmcmc.rows import RowGroup
+from pymc_sgmcmc.space import manifold_of
 
 __all__ = ["prove_separation"]
 
@@ -39,7 +40,7 @@ def prove_separation(
     proof = _Proof(model, group, terms, shared, rng)
     try:
         proof.holds_at(point)
-        near = (_moved(point, scale, rng) for scale in SCALES for _ in range(3))
+        near = (_moved(model, point, scale, rng) for scale in SCALES for _ in range(3))
         found = next((candidate for candidate in near if proof.holds_at(candidate)), None)
         if found is None:
             reason = "it is not finite at any point tried near the initial one"
@@ -108,14 +109,18 @@ class _Proof:
                 raise self.refusal(name, reason)
 
 
-def _moved(point: Point, scale: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return `point` with its continuous values moved at random."""
-    return {
+def _moved(model: Model, point: Point, scale: float, rng: np.random.Generator) -> Point:
+    """Return `point` with its continuous values moved at random, those on manifolds along them."""
+    moved = {
         name: value + scale * rng.standard_normal(np.shape(value))
         if np.asarray(value).dtype.kind == "f"
         else value
         for name, value in point.items()
     }
+    for value in model.continuous_value_vars:
+        if value.name in moved:
+            moved[value.name] = manifold_of(model, value).nearest(moved[value.name])
+    return moved
 
 
 def _flipped(point: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -1,0 +1,115 @@
+"""What distributions on manifolds share: values that must be on the manifold, and shapes."""
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Continuous
+from pymc.distributions.shape_utils import convert_shape
+from pytensor.compile.mode import get_default_mode
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.rewriting.basic import node_rewriter
+from pytensor.link.numba.linker import NumbaLinker
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.variable import TensorConstant, TensorVariable
+
+__all__ = ["Embedded", "OffManifoldError", "on_manifold", "on_sphere", "without_refusal"]
+
+TOLERANCE = 1e-4
+"""How far from the manifold a value may be: rounding does not lead there, steps beside it do."""
+
+
+class OffManifoldError(ValueError):
+    """A value is not on the manifold of its distribution."""
+
+
+class OnManifold(CheckAndRaise):
+    """Raises unless a value is on its manifold, also where PyMC would make checks infinite.
+
+    A sampler that leaves the manifold would otherwise reject all its moves, or sample nonsense.
+    """
+
+
+@node_rewriter(tracks=[OnManifold])
+def without_refusal(fgraph, node):
+    """For samplers that do stay there: -inf off the manifold, and no error."""
+    return [node.inputs[0]]
+
+
+def on_manifold(
+    log_density: TensorVariable, gap: TensorVariable, name: str, what: str
+) -> TensorVariable:
+    """Return `log_density`, or raise where a `gap`, the distance from the manifold, is too large.
+
+    Both have one number for each value of the distribution `name`; `what` such a value must be.
+    """
+    close = pt.le(gap, TOLERANCE)
+    refusal = OnManifold(
+        OffManifoldError,
+        f"A value of {name} is more than {TOLERANCE:g} away from its manifold: it must be {what}. "
+        "NUTS, HMC, Metropolis and ADVI leave the manifold; sample it with SGGMC, gSGNHT or GMC of "
+        "pymc_sgmcmc. If the value is yours (observed or initval), normalise it.",
+    )
+    return refusal(pt.switch(close, log_density, -np.inf), pt.all(close))
+
+
+def on_sphere(log_density: TensorVariable, value: TensorVariable, name: str) -> TensorVariable:
+    """Return `log_density` for unit vectors `value` along the last axis, or raise."""
+    gap = pt.abs(pt.sqrt(pt.sum(value**2, axis=-1)) - 1.0)
+    return on_manifold(log_density, gap, name, "unit vectors along the last axis")
+
+
+class Embedded(Continuous):
+    """A distribution on a manifold, in the coordinates of the space around it."""
+
+    @classmethod
+    def dist(cls, dist_params, **kwargs):
+        if isinstance(get_default_mode().linker, NumbaLinker):
+            import pymc_sgmcmc.distributions.numba_code  # noqa: F401
+        return super().dist(dist_params, **kwargs)
+
+    @classmethod
+    def support_shape(cls, shape: Any, axes: str) -> list[Any]:
+        """The lengths of the last axes, named by letters in `axes`, that `shape` gives."""
+        given = convert_shape(shape)
+        if given is None or len(given) < len(axes):
+            raise ValueError(
+                f"{cls.__name__} has shape={shape!r}: give it the axes (..., {', '.join(axes)}) by "
+                "shape=, dims= or observed=."
+            )
+        return list(given[-len(axes) :])
+
+    @classmethod
+    def vector(cls, name: str, value: Any, shape: Any) -> TensorVariable:
+        """The parameter `value` as vectors along its last axis, at least 2 long, which fit."""
+        value = pt.as_tensor_variable(value)
+        if value.type.ndim == 0:
+            raise ValueError(f"{name} of {cls.__name__} is a scalar: pass a vector, or vectors.")
+        value = value.astype(pytensor.config.floatX)
+        own = value.type.shape[-1]
+        cls.check_length(f"the last axis of {name}", own, 2)
+        given = None if shape is None else known(cls.support_shape(shape, "d")[0])
+        if None not in (own, given) and own != given:
+            raise ValueError(
+                f"The last axis of {name} of {cls.__name__} is {own} long, and that of its "
+                f"shape={shape!r} is {given}: both are the dimension of the space, d."
+            )
+        return value
+
+    @classmethod
+    def check_length(cls, axis: str, length: Any, least: int) -> None:
+        """Raise if a length is known and below `least`."""
+        if known(length) is not None and known(length) < least:
+            raise ValueError(
+                f"{cls.__name__}: {axis} is {known(length)} long, and must be {least} at least."
+            )
+
+
+def known(length: Any) -> int | None:
+    """A length as a number, where it is one now: the length of a dimension is a shared variable."""
+    if isinstance(length, TensorConstant):
+        return int(length.data)
+    if isinstance(length, SharedVariable):
+        return int(length.get_value())
+    return None if isinstance(length, TensorVariable) or length is None else int(length)
