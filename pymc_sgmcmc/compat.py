@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import xarray as xr
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
-__all__ = ["ChainCompound", "ChainStep", "from_groups", "scan", "to_groups"]
+__all__ = ["ChainCompound", "ChainStep", "from_groups", "scan", "to_groups", "with_group"]
 
 
 class _ChainStart:
@@ -65,3 +66,14 @@ def from_groups(groups: Mapping[str, xr.Dataset]) -> Any:
     if "InferenceData" in vars(az):
         return az.InferenceData(**groups)
     return xr.DataTree.from_dict(groups)
+
+
+def with_group(idata: Any, name: str, group: xr.Dataset) -> Any:
+    """The same data with another group of that name; the others are shared, not copied."""
+    if isinstance(idata, xr.DataTree):
+        new = idata.copy(deep=False)
+        new[name].dataset = group
+        return new
+    new = copy(idata)
+    setattr(new, name, group)
+    return new

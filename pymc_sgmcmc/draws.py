@@ -1,0 +1,53 @@
+"""Draws and sample stats out of what `pm.sample` returns, whatever wrote them."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+__all__ = ["posterior_of", "sampler_stat"]
+
+
+def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr.Dataset:
+    """The draws of some variables, default all, with leading dimensions (chain, draw).
+
+    Raises
+    ------
+    ValueError
+        If there is no posterior, or no such variable; the message names it.
+    """
+    try:
+        posterior = idata.posterior
+    except AttributeError:
+        raise ValueError(
+            f"A {type(idata).__name__} without a posterior has no draws: pass what pm.sample or "
+            "approx.sample returned."
+        ) from None
+    names = [var_names] if isinstance(var_names, str) else var_names
+    unknown = [] if names is None else [name for name in names if name not in posterior.data_vars]
+    if unknown:
+        raise ValueError(
+            f"var_names={var_names!r}: the posterior has no {unknown}. It has "
+            f"{sorted(map(str, posterior.data_vars))}."
+        )
+    chosen = posterior.data_vars if names is None else names
+    drawn = {name: posterior[name].transpose("chain", "draw", ...) for name in chosen}
+    return xr.Dataset(drawn, attrs=posterior.attrs)
+
+
+def sampler_stat(idata: Any, name: str) -> np.ndarray | None:
+    """A sample stat that is a number, (chain, draw, step methods that have it); None: none has.
+
+    `pm.sample` stores it with a last axis where several step methods have it; its ZarrTrace under
+    a name for each of them.
+    """
+    stats = getattr(idata, "sample_stats", {})
+    if name in stats:
+        return np.atleast_3d(stats[name].values)
+    flat = re.compile(rf"sampler_(\d+)__{re.escape(name)}")
+    found = {int(match[1]): key for key in stats if (match := flat.fullmatch(str(key)))}
+    if not found:
+        return None
+    return np.stack([stats[key].values for _, key in sorted(found.items())], axis=-1)
