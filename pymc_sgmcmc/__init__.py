@@ -2,14 +2,33 @@
 
 from importlib.metadata import version
 
+from pymc_sgmcmc.autocorrelation import autocorrelation_time
 from pymc_sgmcmc.check import Check, check
 from pymc_sgmcmc.checkpoints import load, resume, save
+from pymc_sgmcmc.comparison import compare
 from pymc_sgmcmc.gibbs import Gibbs
+from pymc_sgmcmc.ksd import SteinDiscrepancy, ksd
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.registration import register
+from pymc_sgmcmc.relabel import relabel
 from pymc_sgmcmc.report import report
 from pymc_sgmcmc.resumable import Resumable
-from pymc_sgmcmc.samplers import MALA, PSGHMC, PSGLD, SGFS, SGHMC, SGLD, SGNHT, SGRLD, Recipe, Santa
+from pymc_sgmcmc.samplers import (
+    AMAGOLD,
+    GMC,
+    MALA,
+    PSGHMC,
+    PSGLD,
+    SGFS,
+    SGGMC,
+    SGHMC,
+    SGLD,
+    SGNHT,
+    SGRLD,
+    Recipe,
+    Santa,
+    gSGNHT,
+)
 from pymc_sgmcmc.schedules import (
     Annealing,
     Constant,
@@ -20,15 +39,19 @@ from pymc_sgmcmc.schedules import (
     Schedule,
 )
 from pymc_sgmcmc.stored_sums import running_sums
+from pymc_sgmcmc.temperature import kinetic_temperature
 from pymc_sgmcmc.weighted import weighted_mean, weighted_quantile
 
 __version__ = version("pymc_sgmcmc")
 
 __all__ = [
+    "AMAGOLD",
+    "GMC",
     "MALA",
     "PSGHMC",
     "PSGLD",
     "SGFS",
+    "SGGMC",
     "SGHMC",
     "SGLD",
     "SGNHT",
@@ -45,10 +68,17 @@ __all__ = [
     "Resumable",
     "Santa",
     "Schedule",
+    "SteinDiscrepancy",
+    "autocorrelation_time",
     "check",
+    "compare",
     "full_data",
+    "gSGNHT",
+    "kinetic_temperature",
+    "ksd",
     "load",
     "register",
+    "relabel",
     "report",
     "resume",
     "running_sums",

@@ -26,6 +26,8 @@ from pymc_sgmcmc.observed import PROBES
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.sampler import Sampler
 from pymc_sgmcmc.settings import DEFAULT, Settings
+from pymc_sgmcmc.signatures import shows_its_arguments
+from pymc_sgmcmc.space import Space, manifold_of
 from pymc_sgmcmc.starts import Starts
 from pymc_sgmcmc.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.tuning import Tuner
@@ -35,6 +37,7 @@ __all__ = ["SGMCMC"]
 _log = logging.getLogger("pymc.sgmcmc")
 
 
+@shows_its_arguments
 class SGMCMC(Sampler, Lifecycle):
     """Stochastic-gradient Markov chain Monte Carlo: what all samplers have in common.
 
@@ -89,6 +92,7 @@ class SGMCMC(Sampler, Lifecycle):
         Variables with an explicit ``initval``, or whose value in the ``initvals`` of `pm.sample`
         differs from the default, are left alone.
     model : pymc.Model, optional
+        Default that of the ``with`` block.
     rng : int, numpy.random.Generator or None
         `pm.sample` replaces it for each chain.
     initial_point : dict, optional
@@ -97,6 +101,11 @@ class SGMCMC(Sampler, Lifecycle):
     blocked : bool
         One step for all variables (default) or one for each.
 
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        If an argument is out of range or the model cannot be sampled; the message names it.
+
     Notes
     -----
     A chain draws from its generator, with `integers` and `standard_normal` only, in this order.
@@ -104,6 +113,19 @@ class SGMCMC(Sampler, Lifecycle):
     until the potential is finite), the initial momentum. At every draw: row indices of each group
     of observed variables, shape (steps, n), then normals, shape (steps, k, d), as
     `pymc_sgmcmc.noise` makes them.
+
+    Examples
+    --------
+    With a step size and minibatches of one's own, which nothing tunes:
+
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC
+    >>> with pm.Model(coords={"row": range(100)}):
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(100.0) / 50, dims="row")
+    ...     step = SGHMC(step_size=0.01, friction=20.0, batch_size=10, steps_per_draw=50)
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    >>> int(idata.sample_stats["n_steps"].max())
+    50
     """
 
     _state_class = ChainState
@@ -111,29 +133,16 @@ class SGMCMC(Sampler, Lifecycle):
 
     def __init_subclass__(cls):
         cls.stats_dtypes_shapes = STATS | {name: (np.float64, []) for name in cls.extra_stats}
+        shows_its_arguments(cls)
 
-    def __init__(
-        self,
-        vars: Any = None,
-        *,
-        step_size: Any = None,
-        batch_size: Any = DEFAULT,
-        batches: str = DEFAULT,
-        gradient: str = DEFAULT,
-        metric: Any = DEFAULT,
-        noise_estimate: Any = DEFAULT,
-        bias_tolerance: float = 0.05,
-        steps_per_draw: int = 10,
-        temperature: float = 1.0,
-        backend: str = "c",
-        compile_kwargs: dict[str, Any] | None = None,
-        rows: Mapping[str, int | None] | None = None,
-        jitter: bool = True,
-        model: Any = None,
-        rng: Any = None,
-        initial_point: PointType | None = None,
-        blocked: bool = True,
-    ):
+    def __init__(self, vars: Any = None, *, step_size: Any = None, batch_size: Any = DEFAULT,
+                 batches: str = DEFAULT, gradient: str = DEFAULT, metric: Any = DEFAULT,
+                 noise_estimate: Any = DEFAULT, bias_tolerance: float = 0.05,
+                 steps_per_draw: int = 10, temperature: float = 1.0, backend: str = "c",
+                 compile_kwargs: dict[str, Any] | None = None,
+                 rows: Mapping[str, int | None] | None = None, jitter: bool = True,
+                 model: Any = None, rng: Any = None, initial_point: PointType | None = None,
+                 blocked: bool = True):  # fmt: skip
         settings = Settings(
             step_size=step_size,
             batch_size=batch_size,
@@ -158,6 +167,8 @@ class SGMCMC(Sampler, Lifecycle):
             vars = get_value_vars_from_user_vars(vars, model)
         point = dict(model.initial_point() if initial_point is None else initial_point)
         self.target = settings.target(model, vars, rows, point, backend)
+        self.space = Space([manifold_of(model, var) for var in vars], self.target.shapes)
+        self._check_space(settings)
         self._source = settings.source(self.target)
         warn_about_deterministics(model, self.target.model)
         minibatched = bool(self.target.groups)
@@ -171,7 +182,7 @@ class SGMCMC(Sampler, Lifecycle):
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | more
         sizes = [np.size(point[var.name]) for var in model.value_vars]
         self._places = places(model.value_vars, sizes, vars)
-        self._starts = Starts(model, vars, model.initial_point())
+        self._starts = Starts(model, vars, model.initial_point(), self.space.nearest)
 
         self._untuned = settings.coordinates(self.target.size)
         self._plan = settings.plan(self.target, self.bias_tolerance, self.absorbs_noise)

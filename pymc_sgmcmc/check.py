@@ -42,6 +42,8 @@ _COLUMNS = ("coordinate", "R-hat", "ESS", "ESS of square", "sd ratio", "mean err
 class Check:
     """What `check` has found; ``print`` it.
 
+    It is a frozen dataclass, made by `check` only.
+
     Attributes
     ----------
     dataset : xarray.Dataset
@@ -53,6 +55,19 @@ class Check:
         limits are in its attributes.
     findings : tuple of Finding
         The sections of the report.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, check
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     idata = pm.sample(step=SGHMC(), progressbar=False, random_seed=1)
+    >>> found = check(idata, model)
+    >>> found.conclusive
+    True
+    >>> found.dataset["sd_ratio"].round(1).values
+    array([1.])
     """
 
     dataset: xr.Dataset
@@ -160,7 +175,7 @@ def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -
     idata : arviz.InferenceData or xarray.DataTree
         What `pm.sample` or ``approx.sample`` returned, with all free variables of the model.
     model : pymc.Model, optional
-        Default: that of the ``with`` block.
+        Default that of the ``with`` block.
     progressbar : bool
         Whether to show one where it takes more than two seconds.
 
@@ -177,11 +192,14 @@ def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -
 
     Examples
     --------
+    >>> import numpy as np, pymc as pm
     >>> from pymc_sgmcmc import SGNHT, check
-    >>> with pm.Model() as model:  # doctest: +SKIP
-    ...     ...
-    ...     idata = pm.sample(step=SGNHT())
-    >>> print(check(idata, model))  # doctest: +SKIP
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     idata = pm.sample(step=SGNHT(), progressbar=False, random_seed=1)
+    >>> found = check(idata, model)
+    >>> found.alarms
+    ()
     """
     return Checker(pm.modelcontext(model))(idata, progressbar=progressbar)
 

@@ -37,16 +37,32 @@ def save(idata: Any, step: Resumable, folder: str | Path, *, model: Any = None) 
     idata : arviz.InferenceData or xarray.DataTree
         From ``pm.sample(step=step)``.
     step : Resumable
+        The step methods that the draws are from.
     folder : path
         New, or without a run in it. The draws are in its ``000000/posterior.nc``.
     model : pymc.Model, optional
+        Default that of the ``with`` block.
 
     Raises
     ------
+    TypeError
+        If `step` is not `Resumable`.
     ValueError
         If `idata` does not come from `step`.
     FileExistsError
         If the folder holds a run.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, Resumable, load, save
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     step = Resumable(SGHMC())
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    ...     save(idata, step, "run")
+    >>> load("run").posterior.equals(idata.posterior)
+    True
     """
     identity = identity_of(_resumable(step), modelcontext(model))
     append_segment(Path(folder), _segment(to_groups(idata), identity), [])
@@ -57,10 +73,32 @@ def load(folder: str | Path) -> Any:
 
     Needs neither the model nor the step methods, and so lacks the observed data.
 
+    Parameters
+    ----------
+    folder : path
+        Of a run that `save` started.
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        All draws since the run began, with those of tuning if they were kept.
+
     Raises
     ------
     FileNotFoundError, ValueError
         If there is no run, or it is damaged; the message names the file.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, Resumable, load, save
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     step = Resumable(SGHMC())
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    ...     save(idata, step, "run")
+    >>> float(load("run").posterior["mu"].mean().round(1))
+    4.1
     """
     return from_groups(_joined(read_segments(Path(folder))))
 
@@ -92,10 +130,11 @@ def resume(
     every : int, optional
         Draws of a segment, which is saved when all chains have reached its end. Default `draws`.
     model : pymc.Model, optional
+        Default that of the ``with`` block.
     compute_convergence_checks : bool
         Of the whole run, at its end.
     **sample_kwargs
-        For `pm.sample`: cores, mp_ctx, progressbar, callback, ...
+        For `pm.sample`: cores, mp_ctx, progressbar, callback, and the like.
 
     Returns
     -------
@@ -106,8 +145,22 @@ def resume(
     ------
     FileNotFoundError
         If there is no run.
+    TypeError
+        If `step` is not `Resumable`, or `sample_kwargs` has what a run keeps from its start.
     ValueError
         If a file is damaged, or the model, data or settings are not those of the run.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, Resumable, resume, save
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     step = Resumable(SGHMC())
+    ...     save(pm.sample(step=step, progressbar=False, random_seed=1), step, "run")
+    ...     idata = resume("run", step, draws=1000, every=500, progressbar=False)
+    >>> idata.posterior.sizes["draw"]
+    2000
     """
     folder, step, model = Path(folder), _resumable(step), modelcontext(model)
     draws = natural("draws", draws)

@@ -17,6 +17,11 @@ def positive(name: str, value: Any) -> float:
     return value
 
 
+def positive_or_auto(name: str, value: Any) -> float | str:
+    """Return `value` if it is "auto" or a positive finite number, else raise."""
+    return value if isinstance(value, str) and value == "auto" else positive(name, value)
+
+
 def fraction(name: str, value: Any) -> float:
     """Return `value` if it is a number between 0 and 1, both excluded, else raise."""
     if positive(name, value) >= 1:

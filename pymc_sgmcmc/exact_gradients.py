@@ -59,7 +59,8 @@ class ExactGradients:
         many gradients as are ever taken.
         """
         index = thinned(len(draws.flat()), draws.size, most=most)
-        return implied(draws.flat(), index, self.gradients(draws, index, progressbar=progressbar))
+        gradients, straight = self.gradients(draws, index, progressbar=progressbar), ~draws.curved
+        return implied(draws.flat()[:, straight], index, gradients[:, straight]).among(straight)
 
     def gradients(
         self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
@@ -102,6 +103,11 @@ def obstacle(draws: FlatDraws) -> str:
     if n < FEWEST:
         return f"There are {n} draws, and at least {FEWEST} are needed."
     lowest, highest = values.min(axis=0), values.max(axis=0)
+    if draws.curved.all():
+        return (
+            "All variables are on manifolds, where gradients imply no sd and no mean: judge them "
+            "by their mixing, and by GMC, which is exact, on a part of the data."
+        )
     if not (np.isfinite(lowest) & np.isfinite(highest) & (lowest < highest)).all():
         return "A coordinate is constant or not finite, and all are compared together."
     return ""

@@ -18,7 +18,7 @@ class Alarm:
     ----------
     kind : str
         "mixing", "width", "sd" or "mean"; while sampling, "width", "excursion", "thermostat",
-        "centre", "bound" or "metric".
+        "centre", "noise", "bound" or "metric".
     text : str
         What was seen, its cause and the remedy.
     """

@@ -11,11 +11,13 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.traversal import truncated_graph_inputs
 
 from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.signatures import shows_its_arguments
 
 __all__ = ["Gibbs"]
 
 
 @final
+@shows_its_arguments
 class Gibbs(BlockedStep):
     """Draws a variable from its conditional distribution given all others.
 
@@ -33,6 +35,7 @@ class Gibbs(BlockedStep):
         all free variables by name, as the model has them (a positive one is positive); ``rng``:
         numpy.random.Generator, the only source of randomness, else seeds do not fix the draws.
     model : pymc.Model, optional
+        Default that of the ``with`` block.
     rng : int, numpy.random.Generator or None
         `pm.sample` replaces it for each chain.
     initial_point : dict, optional
@@ -46,18 +49,25 @@ class Gibbs(BlockedStep):
         If there is not one variable, `conditional` cannot be called, or it returns a value of
         another shape or kind, not finite, or (where PyMC transforms it) not in the support.
 
+    References
+    ----------
+    - Geman, S. and Geman, D. (1984). Stochastic relaxation, Gibbs distributions, and the Bayesian
+      restoration of images. IEEE Transactions on Pattern Analysis and Machine Intelligence.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm
     >>> from pymc_sgmcmc import SGNHT, Gibbs
-    >>> y = np.array([1.2, 0.7, 1.9, 0.4])
+    >>> data = np.array([1.2, 0.7, 1.9, 0.4])
+    >>> def draw_tau(point, rng):
+    ...     return rng.gamma(2 + 4 / 2) / (1 + np.sum((data - point["mu"]) ** 2) / 2)
     >>> with pm.Model():
-    ...     mu, tau = pm.Normal("mu", 0, 1), pm.Gamma("tau", alpha=2, beta=1)
-    ...     pm.Normal("y", mu, tau=tau, observed=y)
-    ...     def precision(point, rng):
-    ...         squares = np.sum((y - point["mu"]) ** 2)
-    ...         return rng.gamma(2 + len(y) / 2) / (1 + squares / 2)
-    ...     idata = pm.sample(step=[SGNHT([mu]), Gibbs(tau, precision)])  # doctest: +SKIP
+    ...     mu, tau = pm.Normal("mu"), pm.Gamma("tau", alpha=2, beta=1)
+    ...     y = pm.Normal("y", mu, tau=tau, observed=data)
+    ...     step = [SGNHT([mu], step_size=0.1), Gibbs(tau, draw_tau)]
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    >>> float(idata.posterior["tau"].mean().round())
+    2.0
     """
 
     name = "gibbs"

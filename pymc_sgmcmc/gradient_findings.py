@@ -89,8 +89,8 @@ def _sds(names: tuple[str, ...], result: Implied, why: str) -> Finding:
         )
     if not measured.all():
         who = listed([names[i] for i in np.flatnonzero(~measured)])
-        notes.append(f"No sd is implied for {who}: the posterior is far from normal there, or the "
-                     "draws are far from the posterior.")  # fmt: skip
+        notes.append(f"No sd is implied for {who}: the posterior is far from normal there (or a "
+                     "manifold), or the draws are far from the posterior.")  # fmt: skip
     numbers = {"gradient_draws": m, "critical_value": t, "sd_detection_limit_percent": limit}
     return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
 

@@ -5,7 +5,7 @@ regression of gradients on q finds both, whatever the law of the draws is. From 
 gradients do, twenty times fewer than a mean of q times gradient would take.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -48,6 +48,16 @@ class Implied:
     mean_error_error: np.ndarray
     joint: bool
     gradients: int
+
+    def among(self, which: np.ndarray) -> "Implied":
+        """The same for more coordinates, of which these are `which`; NaN for the others."""
+        if which.all():
+            return self
+        spread = {}
+        for name in ("variance_ratio", "variance_ratio_error", "mean_error", "mean_error_error"):
+            spread[name] = np.full(len(which), np.nan)
+            spread[name][which] = getattr(self, name)
+        return replace(self, **spread)
 
     @property
     def critical(self) -> float:

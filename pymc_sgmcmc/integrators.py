@@ -12,9 +12,11 @@ from math import factorial
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc.space import EVERYWHERE
+
 __all__ = [
-    "checked_word", "kinetic_temperature", "longest_step", "split", "step_bias", "thermostat",
-    "virial",
+    "checked_word", "kinetic_temperature", "longest_step", "spelled", "split", "step_bias",
+    "thermal_mass", "thermostat", "virial",
 ]  # fmt: skip
 
 LONG = 1000
@@ -23,27 +25,41 @@ LONG = 1000
 MOVES, KICKS = "AU", "BK"
 
 NAMED = ("euler", "symmetric")
+SPELLED = {
+    False: {"symmetric": "AFKFA"},
+    True: {"symmetric": "ADFKFDA", "BAOAB": "BADODAB"},
+}
+"""The words of splittings that are named, without and with a thermostat."""
 WORDS = ("BAOAB", "ABOBA", "OBABO", "UBU")
 THERMOSTATTED = ("BADODAB", "ABDODBA", "ODBABDO", "DUBUD")
 
 
-def checked_word(word: str, *, thermostat: bool) -> str:
+def spelled(integrator: str, *, thermostat: bool) -> str:
+    """The word of a splitting that may have a name."""
+    return SPELLED[thermostat].get(integrator, integrator)
+
+
+def checked_word(word: str, *, thermostat: bool, curved: bool = False) -> str:
     """Return `word`, if it is a splitting of second order with one gradient.
+
+    `curved`: whether it is for manifolds, where U has no solution, nor Euler's method.
 
     Raises
     ------
     ValueError
         If it has an unknown letter, lacks one, kicks at several q, or is not symmetric.
     """
-    known = "ABODU" if thermostat else "ABOU"
-    examples = ", ".join(THERMOSTATTED if thermostat else WORDS)
+    known = "ABO" + "D" * thermostat + "U" * (not curved)
+    examples = [e for e in (THERMOSTATTED if thermostat else WORDS) if not set(e) - set(known)]
+    named = [name for name in NAMED if not (curved and name == "euler")]
 
     def refuse(why):
         return ValueError(
-            f"integrator={word!r} {why}. Choose 'euler', 'symmetric' or a word: {examples}."
+            f"integrator={word!r} {why}. Choose {', '.join(map(repr, named))} or a word: "
+            f"{', '.join(examples)}."
         )
 
-    if word in NAMED:
+    if word in named or (isinstance(word, str) and word in SPELLED[thermostat]):
         return word
     if not isinstance(word, str) or not word or set(word) - set(known):
         raise refuse(f"is unknown: a splitting is a word of the letters {', '.join(known)}")
@@ -79,24 +95,28 @@ def flows(word: str | None) -> tuple[tuple[str, float], ...]:
     return tuple((letter, len([*run]) / word.count(letter)) for letter, run in turned)
 
 
-def split(word, q, p, friction, *, grad, h, noise, diffusion, heat=None):
+def split(word, q, p, friction, *, grad, h, noise, diffusion, heat=None,
+          space=EVERYWHERE):  # fmt: skip
     """One step of a splitting: the new (q, p, friction).
 
     ``heat(friction, p, h)``: the flow of D. K is a kick with noise, and F friction alone: with them
-    "AFKFA" is the scheme of Chen, Ding and Carin (2015).
+    "AFKFA" is the scheme of Chen, Ding and Carin (2015). `space`: where q moves, if it is not
+    R^d: A follows its geodesics, and kicks and noise are tangent to it.
     """
     g = None
     for letter, share in flows(word):
         t = share * h
         if letter in KICKS:
-            g = grad(q) if g is None else g
+            if g is None:
+                g = space.tangent(q, grad(q))
+                grad.keep(g)
             p = p - t * g
         if letter == "K":
-            p = p + pt.sqrt(2 * diffusion * t) * noise()
+            p = p + pt.sqrt(2 * diffusion * t) * space.tangent(q, noise())
         elif letter == "A":
-            q = q + t * p
+            q, p = space.flow(q, p, t)
         elif letter == "O":
-            p = ornstein_uhlenbeck(p, friction, diffusion, t, noise())
+            p = ornstein_uhlenbeck(p, friction, diffusion, t, space.tangent(q, noise()))
         elif letter == "F":
             p = ornstein_uhlenbeck(p, friction, 0.0, t, 0.0 * p)
         elif letter == "U":
@@ -161,6 +181,13 @@ def thermostat(xi, p, temperature, mass, h):
         return xi + h * (pt.outer(p, p) - temperature * pt.eye(xi.shape[0])) / mass
     kinetic = mean_square(p) if xi.type.ndim == 0 else p**2
     return xi + h * (kinetic - temperature) / mass
+
+
+def thermal_mass(given: float | str, coordinates: int, diffusion: np.ndarray) -> float:
+    """Q of a thermostat of so many coordinates, where it is "auto": see `SGNHT`."""
+    if given != "auto":
+        return given
+    return max(1.0, 10.0 / coordinates) / max(1.0, np.mean(diffusion)) ** 2
 
 
 def mean_square(p):

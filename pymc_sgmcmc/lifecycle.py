@@ -114,6 +114,8 @@ class Lifecycle(Observed):
         """
         z, state, outputs = self._to_coordinates(q), self.carried, []
         every = max(1, self.steps_per_draw * self.target.size // SUMMED)
+        if self.trajectories:
+            every = self.steps_per_draw
         for counts in self._blocks():
             shape = (len(counts), self._kernel.n_noise, self.target.size)
             step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)

@@ -47,11 +47,13 @@ def full_data(model: Model) -> Model:
     >>> import numpy as np, pymc as pm
     >>> from pymc_sgmcmc import SGNHT, full_data
     >>> with pm.Model() as model:
-    ...     y = pm.Minibatch(np.random.normal(1.0, 1.0, size=1000), batch_size=50)
-    ...     pm.Normal("y", pm.Normal("mu"), 1.0, observed=y, total_size=1000)
-    ...     idata = pm.sample(step=SGNHT(step_size=0.002, diffusion=100.0))
+    ...     batch = pm.Minibatch(np.arange(100.0) / 50, batch_size=10)
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=batch, total_size=100)
+    ...     idata = pm.sample(step=SGNHT(), progressbar=False, random_seed=1)
     >>> with full_data(model):
-    ...     pm.compute_log_likelihood(idata)
+    ...     idata = pm.compute_log_likelihood(idata, progressbar=False)
+    >>> idata.log_likelihood["y"].sizes["y_dim_0"]
+    100
     """
     if model.parent is not None:
         raise ValueError(

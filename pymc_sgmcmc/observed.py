@@ -73,7 +73,13 @@ class Observed(ChainStep):
             friction=self.settled(rate),
             plain=plain,
             energy=self.watched.energy,
-            stationary=constant and self._source.independent and self.keeps_its_law,
+            dimension=self.space.dimension,
+            stationary=(
+                constant
+                and self._source.independent
+                and self.keeps_its_law
+                and not self.space.curved
+            ),
         )
 
     def _variance(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:

@@ -32,9 +32,11 @@ def register() -> None:
     >>> import numpy as np, pymc as pm, pymc_sgmcmc
     >>> pymc_sgmcmc.register()
     >>> with pm.Model():
-    ...     y = pm.Minibatch(np.random.normal(1.0, 1.0, size=1000), batch_size=50)
-    ...     pm.Normal("y", pm.Normal("mu"), 1.0, observed=y, total_size=1000)
-    ...     idata = pm.sample(sgnht={"step_size": 0.002, "diffusion": 100.0})
+    ...     batch = pm.Minibatch(np.arange(100.0) / 50, batch_size=10)
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=batch, total_size=100)
+    ...     idata = pm.sample(sgnht={"bias_tolerance": 0.02}, progressbar=False, random_seed=1)
+    >>> float(idata.posterior["mu"].mean().round(1))
+    1.0
     """
     if AssignedSGNHT not in STEP_METHODS:
         STEP_METHODS.append(AssignedSGNHT)

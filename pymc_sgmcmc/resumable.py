@@ -31,6 +31,7 @@ class Resumable(ChainCompound):
         Draws from one snapshot to the next. Those after the last one are repeated when the run is
         resumed, and must come out the same.
     model : pymc.Model, optional
+        Default that of the ``with`` block.
 
     Raises
     ------
@@ -43,12 +44,13 @@ class Resumable(ChainCompound):
     >>> import numpy as np, pymc as pm
     >>> from pymc_sgmcmc import SGHMC, Resumable, resume, save
     >>> with pm.Model():
-    ...     mu = pm.Normal("mu")
-    ...     y = pm.Normal("y", mu, observed=np.arange(10.0))
-    ...     step = Resumable(SGHMC(step_size=0.05, friction=2.0, batch_size=5))
-    ...     idata = pm.sample(step=step)  # doctest: +SKIP
-    ...     save(idata, step, "run")  # doctest: +SKIP
-    ...     idata = resume("run", step, draws=10_000, every=1000)  # doctest: +SKIP
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     step = Resumable([SGHMC(step_size=0.05, friction=2.0, batch_size=5)])
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    ...     save(idata, step, "run")
+    ...     idata = resume("run", step, draws=500, progressbar=False)
+    >>> idata.posterior.sizes["draw"]
+    1500
     """
 
     def __init__(

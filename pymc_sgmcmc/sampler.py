@@ -9,6 +9,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.balance import injected
 from pymc_sgmcmc.integrators import kinetic_temperature
+from pymc_sgmcmc.manifolds import FLAT
+from pymc_sgmcmc.settings import Settings
 
 __all__ = ["Sampler"]
 
@@ -18,17 +20,45 @@ class Sampler:
 
     Only `name`, `initial_state`, `coefficients` and `update` must be given. The rest lets it be
     tuned (`step_bias`, `capacity`) and watched (`virial`, `widening`, `settled`, `longest_step`).
+    A sampler derives from :class:`~pymc_sgmcmc.base.SGMCMC`, which derives from this.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_sgmcmc.base import SGMCMC
+    >>> class AveragedLangevin(SGMCMC):
+    ...     name = "averaged_langevin"
+    ...     def initial_state(self, rng):
+    ...         return {"z": rng.standard_normal(self.target.size)}
+    ...     def coefficients(self):
+    ...         return {"temperature": self.temperature}
+    ...     def update(self, q, z_before, *, grad, h, noise, temperature):
+    ...         z = noise()
+    ...         return q - h * grad(q) + (h * temperature / 2) ** 0.5 * (z_before + z), z
+    >>> with pm.Model():
+    ...     x = pm.Normal("x", sigma=3.0, shape=10)
+    ...     step = AveragedLangevin(step_size=1.0)
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    >>> float(idata.posterior["x"].std().round())
+    3.0
     """
 
     name: ClassVar[str]
+    """What PyMC shows and stores it as."""
     integrator: str | None = None
+    """The word of flows, or the name, of its integrator; for `kinetic` only."""
     absorbs_noise: ClassVar[bool] = False
     """Whether gradient noise of unknown size is taken up by a thermostat."""
     keeps_its_law: bool = True
     """Whether all draws after tuning are from one distribution."""
     descends: ClassVar[bool] = True
     """Whether it goes downhill, to a mode, where no noise is injected."""
+    curves: ClassVar[bool] = False
+    """Whether it stays on the manifolds of its variables."""
+    trajectories: ClassVar[bool] = False
+    """Whether only draws are from the law, and what is between them may be rejected."""
     default_tune_steps = 1000
+    """Draws of tuning where `pm.sample` is not told."""
     extra_stats: ClassVar[tuple[str, ...]] = ()
     """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` that it
     has, of `sequences`, whose last value in a draw is the stat, and of carried scalars."""
@@ -94,7 +124,7 @@ class Sampler:
 
     @abstractmethod
     def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
-        """One inner step: the new (q, *state), with one call of ``grad(q)``.
+        """One inner step: the new ``(q, *state)``, with one call of ``grad(q)``.
 
         ``grad(q)``: the minibatch gradient of U, (d,), and then ``grad.potential()``: U there, and
         ``grad.keep(g)``: what counts as the step's gradient in its place. ``h``: the step size;
@@ -110,6 +140,26 @@ class Sampler:
                 "Give it a step_size, and leave out what else is automatic."
             )
 
+    def _check_space(self, settings: Settings) -> None:
+        """Raise where variables are on manifolds and the sampler would leave them."""
+        if not self.space.curved:
+            return
+        names = [
+            f"{var.name!r} ({manifold.name})"
+            for var, manifold in zip(self.target.vars, self.space.manifolds, strict=True)
+            if manifold is not FLAT
+        ]
+        if not self.curves:
+            raise ValueError(
+                f"{self.name} would leave the manifolds of {', '.join(names)}: use SGGMC, gSGNHT "
+                "or GMC, which follow them."
+            )
+        if settings.tunes() or settings.metric is not None:
+            raise NotImplementedError(
+                f"On the manifolds of {', '.join(names)} nothing is tuned, and there is no metric: "
+                f"give {self.name} a step_size, and leave out metric, gradient and what is 'auto'."
+            )
+
     def _check_exploration(self) -> None:
         """Raise where the schedule has steps without noise, and they would lead to no mode."""
         if not self.descends and self._explores(np.zeros(1)) is not None:
@@ -120,7 +170,8 @@ class Sampler:
 
     def kinetic(self, p_before, p_after, g, h):
         """Kinetic temperature over the inner steps, for samplers with a momentum."""
-        return kinetic_temperature(self.integrator, p_before, p_after, g, h)
+        per_dimension = self.target.size / self.space.dimension
+        return per_dimension * kinetic_temperature(self.integrator, p_before, p_after, g, h)
 
     def injected(self, total: np.ndarray, name: str) -> np.ndarray:
         """What is left of the noise `total`, a rate called `name`, less the noise estimate."""

@@ -21,7 +21,20 @@ __all__ = [
 
 
 class Schedule(ABC):
-    """A step size for every inner step, a pure function of the step count."""
+    """A step size for every inner step, a pure function of the step count.
+
+    Derive from it for one of your own, for the argument ``step_size`` of a step method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_sgmcmc import Schedule
+    >>> class Halving(Schedule):
+    ...     def __call__(self, steps):
+    ...         return 0.1 * 0.5 ** (steps // 1000)
+    >>> Halving()(np.array([0, 999, 1000]))
+    array([0.1 , 0.1 , 0.05])
+    """
 
     @abstractmethod
     def __call__(self, steps: np.ndarray) -> np.ndarray:
@@ -42,9 +55,15 @@ class Constant(Schedule):
     step_size : float
         h > 0, the time step of the diffusion.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If it is not a positive number.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from pymc_sgmcmc import Constant
     >>> Constant(0.1)(np.arange(3))
     array([0.1, 0.1, 0.1])
     """
@@ -61,7 +80,7 @@ class Constant(Schedule):
 @final
 @dataclass(frozen=True)
 class Polynomial(Schedule):
-    """h_t = a (b + t)^-gamma, the decreasing steps of Welling and Teh (2011).
+    """Decreasing steps, h_t = a (b + t)^-gamma at inner step t (Welling and Teh, 2011).
 
     For 0 < gamma <= 1 the bias and the error of `weighted_mean` vanish as the chain goes on (Chen,
     Ding and Carin, 2015, theorem 5): the step sizes sum to infinity, and the sums of their squares
@@ -72,15 +91,28 @@ class Polynomial(Schedule):
     Parameters
     ----------
     a : float
-        Scale, a > 0.
+        Scale, a > 0: the step size that b + t = 1 would have.
     b : float
         Offset in inner steps, b > 0.
     gamma : float
         Decay, 0 < gamma <= 1.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range.
+
+    References
+    ----------
+    - Welling, M. and Teh, Y. W. (2011). Bayesian learning via stochastic gradient Langevin
+      dynamics. ICML.
+    - Chen, C., Ding, N. and Carin, L. (2015). On the convergence of stochastic gradient MCMC
+      algorithms with high-order integrators. NIPS.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from pymc_sgmcmc import Polynomial
     >>> Polynomial(a=1.0, b=1.0, gamma=0.5)(np.array([0, 3]))
     array([1. , 0.5])
     """
@@ -105,7 +137,9 @@ class Polynomial(Schedule):
 @final
 @dataclass(frozen=True)
 class CyclicalCosine(Schedule):
-    """h_t = (h_0 / 2) (cos(pi (t mod M) / M) + 1), Zhang et al. (2020), eq. 1.
+    """Cycles of long and short steps, by Zhang et al. (2020), equation 1.
+
+    At inner step t, h_t = (h_0 / 2) (cos(pi (t mod M) / M) + 1).
 
     Each cycle begins with steps that are long enough to leave a mode, and ends with short ones, of
     little bias. With `exploration` it begins as an optimiser, without noise (not for thermostats),
@@ -122,9 +156,20 @@ class CyclicalCosine(Schedule):
     exploration : float
         The part of a cycle that is its exploration stage, 0 <= exploration < 1; the paper's beta.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range.
+
+    References
+    ----------
+    - Zhang, R., Li, C., Zhang, J., Chen, C. and Wilson, A. G. (2020). Cyclical stochastic gradient
+      MCMC for Bayesian deep learning. ICLR.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from pymc_sgmcmc import CyclicalCosine
     >>> CyclicalCosine(initial=0.2, cycle=2)(np.arange(4))
     array([0.2, 0.1, 0.2, 0.1])
     """
@@ -157,7 +202,20 @@ def as_schedule(step_size: Any) -> Schedule:
 
 
 class Annealing(ABC):
-    """An inverse temperature for every inner step, a pure function of the step count."""
+    """An inverse temperature for every inner step, a pure function of the step count.
+
+    Derive from it for one of your own, for the argument ``annealing`` of `Santa`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_sgmcmc import Annealing
+    >>> class Logarithmic(Annealing):
+    ...     def __call__(self, steps):
+    ...         return 1 + np.log1p(steps)
+    >>> Logarithmic()(np.array([0, 100, 10_000])).round(1)
+    array([ 1. ,  5.6, 10.2])
+    """
 
     @abstractmethod
     def __call__(self, steps: np.ndarray) -> np.ndarray:
@@ -167,7 +225,7 @@ class Annealing(ABC):
 @final
 @dataclass(frozen=True)
 class PowerAnnealing(Annealing):
-    """beta_t = a (b + t)^gamma, the growing inverse temperatures of Chen et al. (2016).
+    """Growing inverse temperatures, beta_t = a (b + t)^gamma at inner step t (Chen et al., 2016).
 
     Parameters
     ----------
@@ -178,9 +236,20 @@ class PowerAnnealing(Annealing):
     gamma : float
         Growth, gamma > 0; the paper's are 1/4, 1/2 and 1.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range.
+
+    References
+    ----------
+    - Chen, C., Carlson, D., Gan, Z., Li, C. and Carin, L. (2016). Bridging the gap between
+      stochastic gradient MCMC and stochastic optimization. AISTATS.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from pymc_sgmcmc import PowerAnnealing
     >>> PowerAnnealing(a=0.1, b=1.0, gamma=0.5)(np.array([0, 99]))
     array([0.1, 1. ])
     """
@@ -200,7 +269,9 @@ class PowerAnnealing(Annealing):
 @final
 @dataclass(frozen=True)
 class GeometricAnnealing(Annealing):
-    """beta_t = beta_0 (beta_n / beta_0)^(t / n) up to t = n, and constant afterwards.
+    """Inverse temperatures that grow by one factor each inner step, and then stay.
+
+    At inner step t, beta_t = beta_0 (beta_n / beta_0)^(t / n) up to t = n, and beta_n afterwards.
 
     Parameters
     ----------
@@ -211,9 +282,15 @@ class GeometricAnnealing(Annealing):
     length : int
         n, the inner steps from the first to the last.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from pymc_sgmcmc import GeometricAnnealing
     >>> GeometricAnnealing(initial=0.1, final=10.0, length=2)(np.arange(4))
     array([ 0.1,  1. , 10. , 10. ])
     """

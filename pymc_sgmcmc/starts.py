@@ -22,6 +22,8 @@ class Starts:
     vars : list of value variables
     point : mapping of str to array
         The default point.
+    nearest : callable
+        Takes a jittered point (d,) back to where the variables move.
     """
 
     def __init__(
@@ -29,7 +31,9 @@ class Starts:
         model: Model,
         vars: Sequence[TensorVariable],
         point: Mapping[str, np.ndarray],
+        nearest: Callable[[np.ndarray], np.ndarray],
     ):
+        self._nearest = nearest
         self.default = np.concatenate([np.ravel(point[var.name]) for var in vars])
         sizes = [np.size(point[var.name]) for var in vars]
         self._stops = np.cumsum(sizes)
@@ -69,4 +73,4 @@ class Starts:
             return q
         uniform = rng.integers(-(2**53), 2**53, size=len(q), endpoint=True) / 2.0**53
         moved = np.repeat(at_default, np.diff([0, *self._stops]))
-        return (q + np.where(moved, uniform, 0.0)).astype(q.dtype)
+        return self._nearest((q + np.where(moved, uniform, 0.0)).astype(q.dtype))

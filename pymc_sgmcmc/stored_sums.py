@@ -73,25 +73,57 @@ def _stored(idata: Any, sampler: int) -> np.ndarray | None:
 def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
     """Read the running sums out of what `pm.sample` returned.
 
+    They are what `check` and the warnings while sampling judge the width of the draws by: for draws
+    of the posterior W, the mean of (q - mean) dU/dq, is 1 in every coordinate (times the
+    temperature), here ``qg - q * g_at_q``.
+
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
         Data with a ``running_sums`` sample stat.
     sampler : int
-        Which step method of this package, where `pm.sample` used several.
+        Which step method of this package, counted from 0, where `pm.sample` used several.
 
     Returns
     -------
     xarray.Dataset
-        With dimensions (chain, coordinate), in the coordinates of the metric: means over the inner
-        steps of `MOMENTS`, where ``q`` is relative to ``origin``; the number ``steps``
-        of these; what is known of their errors since the last look at the chain:
-        ``direct_spread`` and ``implied_spread``, asymptotic standard deviations of one inner step,
-        ``noise``, what gradient noise adds to W, and the same for the mean over all coordinates
-        (``pooled_...``). ``place``: which number of all value variables of the model, end to end,
-        a coordinate is, or mostly is. NaN for a coordinate that has not come by yet.
+        With dimensions (chain, coordinate), in the coordinates of the metric; NaN for a coordinate
+        that has not come by yet (each comes by once in d / 4 draws), and for what the sampler does
+        not have.
+
+        - ``steps``: the number of inner steps after tuning that the means are over, which are
+          ``g``, ``g2``: of the gradient and its square; ``p2``, ``xi``: of the squared momentum and
+          the thermostat; ``q``, ``g_at_q``, ``qg``: of the position less ``origin``, the gradient
+          there, and their product; ``virial``: of what the sampler says ``qg`` is on average.
+        - Since the last look at the chain: ``direct_spread``, ``implied_spread``: asymptotic
+          standard deviations, for one inner step, of W from ``qg`` and from ``virial``; ``noise``:
+          what gradient noise adds to W; ``pooled_...``: W and its spreads over all coordinates;
+          ``freedom``: degrees of freedom of the spreads; ``temperature``: T.
+        - ``place``: which number of all value variables of the model, end to end, a coordinate is,
+          or mostly is.
+
+    Raises
+    ------
+    ValueError
+        If there are no sums of that step method.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, running_sums
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     idata = pm.sample(step=SGHMC(), progressbar=False, random_seed=1)
+    >>> sums = running_sums(idata)
+    >>> float(sums["p2"].mean().round(1))  # the kinetic temperature
+    1.0
     """
     stored = _stored(idata, sampler)
+    if stored is None:
+        raise ValueError(
+            f"sampler={sampler!r}: idata holds the running sums of {samplers_in(idata)} step "
+            "methods of this package, which are counted from 0."
+        )
     steps_row = ROWS.index("steps")
     latest = np.full((len(ROWS), len(stored), int(stored[0, 0, 0, 0])), np.nan)
     for chain, path in enumerate(stored):

@@ -11,8 +11,11 @@ from pytensor.graph.traversal import truncated_graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.draws import posterior_of
 from pymc_sgmcmc.entries import entry_name, places
+from pymc_sgmcmc.manifolds import FLAT
 from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.space import manifold_of
 
 __all__ = ["FlatDraws", "Unconstrain", "flat_draws"]
 
@@ -32,6 +35,8 @@ class FlatDraws:
     places : tuple of int
         The number of each coordinate among all value variables, discrete ones too, end to end.
     values : array, shape (chains, draws, d), float64
+    curved : array of bool, shape (d,)
+        Which coordinates are of variables on manifolds: what holds in R^d does not hold for them.
     others : dict
         Draws of the discrete variables by value variable, each (chains, draws, *shape).
     """
@@ -41,6 +46,7 @@ class FlatDraws:
     names: tuple[str, ...]
     places: tuple[int, ...]
     values: np.ndarray
+    curved: np.ndarray
     others: dict[TensorVariable, np.ndarray]
 
     @property
@@ -92,7 +98,7 @@ class Unconstrain:
 
     def __call__(self, idata: Any) -> FlatDraws:
         """Return the draws in the posterior of `idata`; raise if a free variable is missing."""
-        model, posterior = self.model, _posterior(idata)
+        model, posterior = self.model, posterior_of(idata)
         missing = [rv.name for rv in model.free_RVs if rv.name not in posterior]
         if missing:
             raise ValueError(
@@ -101,9 +107,7 @@ class Unconstrain:
                 "variables in var_names= (or without var_names=), or pass the model that was "
                 "sampled."
             )
-        drawn = {
-            rv: posterior[rv.name].transpose("chain", "draw", ...).values for rv in model.free_RVs
-        }
+        drawn = {rv: posterior[rv.name].values for rv in model.free_RVs}
         for rv, values in drawn.items():
             _check_shape(rv, values.shape[2:])
         lead = next(iter(drawn.values())).shape[:2]
@@ -138,6 +142,10 @@ class Unconstrain:
             names,
             tuple(places(model.value_vars, sizes, continuous).tolist()),
             flat[0] if len(flat) == 1 else np.concatenate(flat, axis=2),
+            np.repeat(
+                [manifold_of(model, var) is not FLAT for var in continuous],
+                [int(np.prod(shape)) for shape in shapes],
+            ),
             {var: values[var].astype(var.dtype) for var in values if var not in continuous},
         )
 
@@ -157,16 +165,6 @@ def flat_draws(idata: Any, model: Model) -> FlatDraws:
         If a free variable is missing in the posterior; the message names it.
     """
     return Unconstrain(model)(idata)
-
-
-def _posterior(idata: Any) -> Any:
-    try:
-        return idata.posterior
-    except AttributeError:
-        raise ValueError(
-            f"A {type(idata).__name__} without a posterior cannot be checked: pass what pm.sample "
-            "or approx.sample returned."
-        ) from None
 
 
 def _check_shape(rv: TensorVariable, shape: tuple[int, ...]) -> None:

@@ -48,6 +48,8 @@ class Sight:
         The noise of plain gradients relative to that of the control variate, if there is one.
     energy : float
         The largest p.p before an inner step; 0 without momentum.
+    dimension : int
+        That of the space of q, in which p.p is a chi-square: d, or less on a manifold.
     stationary : bool
         Whether W says anything: step sizes constant, and batches independent.
     """
@@ -61,6 +63,7 @@ class Sight:
     friction: float | None
     plain: float | None
     energy: float
+    dimension: int
     stationary: bool
 
 
@@ -84,7 +87,13 @@ def look(watched: Watched, sight: Sight) -> Watched:
             temperature=sight.temperature,
         )
     return seen.heard(
-        [_width(sight, watched.main), _energy(sight), _thermostat(sight), _centre(sight)]
+        [
+            _width(sight, watched.main),
+            _energy(sight),
+            _thermostat(sight),
+            _centre(sight),
+            _heat(sight),
+        ]
     )
 
 
@@ -135,7 +144,7 @@ def _width_alarm(sight, along: str, ratio: float, error: float, noise: float) ->
 
 def _energy(sight: Sight) -> Alarm | None:
     """A momentum that no stationary chain would ever have."""
-    d, mean = len(sight.noise), sight.width.sums.mean("p2").mean()
+    d, mean = sight.dimension, sight.width.sums.mean("p2").sum() / sight.dimension
     if not (np.isfinite(mean) and sight.energy > mean * largest_energy(d)):
         return None
     return Alarm(
@@ -160,6 +169,21 @@ def _thermostat(sight: Sight) -> Alarm | None:
         "gradient noise ask for (0.5 to 2 is normal). Something else heats or cools the chain: a "
         "step that is too long, or a chain that is still on its way to the posterior. Tune longer, "
         "start closer with initvals=, or halve step_size.",
+    )
+
+
+def _heat(sight: Sight) -> Alarm | None:
+    """Gradient noise on manifolds, where the width of the draws is not seen."""
+    if sight.dimension == len(sight.noise):
+        return None
+    added = float(sight.noise.sum()) / sight.dimension
+    if not added > TOLERANCE:
+        return None
+    return Alarm(
+        "noise",
+        f"{sight.where}: the draws are too wide. The noise of the gradients adds {added:.0%} to "
+        "what is injected. Pass it as noise_estimate, h V / 2, halve step_size, take a larger "
+        "batch_size, or use gSGNHT, which absorbs noise.",
     )
 
 

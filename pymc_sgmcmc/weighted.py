@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_sgmcmc.draws import posterior_of, sampler_stat
+
 __all__ = ["weighted_mean", "weighted_quantile"]
 
 
@@ -49,14 +51,14 @@ def weighted_mean(
 
     Examples
     --------
-    >>> import xarray as xr
-    >>> from types import SimpleNamespace
-    >>> idata = SimpleNamespace(
-    ...     posterior=xr.Dataset({"x": (("chain", "draw"), [[0.0, 3.0]])}),
-    ...     sample_stats=xr.Dataset({"step_size": (("chain", "draw"), [[0.2, 0.1]])}),
-    ... )
-    >>> float(weighted_mean(idata).x)
-    1.0
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGLD, Polynomial, weighted_mean
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     step = SGLD(step_size=Polynomial(a=0.1, gamma=0.3))
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    >>> weighted_mean(idata, lambda posterior: posterior > 4)["mu"].round(1).item()
+    0.6
     """
     posterior, weights = _weighted(idata, var_names, sampler)
     values = posterior if function is None else function(posterior)
@@ -74,19 +76,35 @@ def weighted_quantile(
 
     Parameters
     ----------
-    idata, var_names, sampler
-        As for `weighted_mean`.
+    idata : arviz.InferenceData or xarray.DataTree
+        What `pm.sample` returned.
     q : float or sequence of float
-        From 0 to 1.
+        Probabilities, from 0 to 1.
+    var_names : sequence of str, optional
+        Default all variables.
+    sampler : int, optional
+        Which step method's step sizes, as for `weighted_mean`.
 
     Returns
     -------
     xarray.Dataset
         Without the dimensions chain and draw; with a dimension ``quantile`` where `q` has one.
 
+    Raises
+    ------
+    ValueError
+        If `q` is out of range, or there is no such step size.
+
     Examples
     --------
-    >>> weighted_quantile(idata, [0.05, 0.5, 0.95])  # doctest: +SKIP
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGLD, Polynomial, weighted_quantile
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     step = SGLD(step_size=Polynomial(a=0.1, gamma=0.3))
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    >>> weighted_quantile(idata, [0.05, 0.5, 0.95])["mu"].round(1).values
+    array([3.6, 4.1, 4.6])
     """
     if np.any((np.asarray(q) < 0) | (np.asarray(q) > 1)):
         raise ValueError(f"q={q!r} must be from 0 to 1: these are probabilities.")
@@ -98,10 +116,7 @@ def _weighted(
     idata: Any, var_names: Sequence[str] | None, sampler: int | None
 ) -> tuple[xr.Dataset, xr.DataArray]:
     """The draws, and the step size of each, (chain, draw)."""
-    stats, drawn = idata.sample_stats, idata.posterior
-    names = drawn.data_vars if var_names is None else var_names
-    posterior = xr.Dataset({name: drawn[name] for name in names})
-    found = np.atleast_3d(stats["step_size"].values) if "step_size" in stats else None
+    posterior, found = posterior_of(idata, var_names), sampler_stat(idata, "step_size")
     samplers = 0 if found is None else found.shape[2]
     if sampler is None and samplers == 1:
         sampler = 0
@@ -111,8 +126,9 @@ def _weighted(
             "Say which one's are the weights, counted from 0 in the order of pm.sample."
         )
     weights = xr.DataArray(found[..., sampler], dims=("chain", "draw"))
-    if "sampling" in stats:  # draws of an exploration stage are not from the posterior
-        weights = weights * stats["sampling"].values.reshape(weights.shape)
+    sampling = sampler_stat(idata, "sampling")
+    if sampling is not None:  # draws of an exploration stage are not from the posterior
+        weights = weights * sampling.reshape(weights.shape)
     if not (np.isfinite(weights).all() and (weights > 0).any() and (weights >= 0).all()):
         raise ValueError("The sample stat step_size is negative or not finite: it is no weight.")
     return posterior, weights

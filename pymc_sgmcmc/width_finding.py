@@ -20,7 +20,7 @@ _FOREIGN = "Only the step methods of this package keep what it takes."
 _NOTHING = (
     "There is nothing to judge it by: chains have fewer than 250 draws after tuning (or since "
     "their last divergence), or their step size changes, or batches are not drawn independently "
-    "(batches='epochs')."
+    "(batches='epochs'), or variables are on manifolds."
 )
 
 

@@ -172,7 +172,8 @@ def test_plot(regression):
 
 def test_mixing_of_many_coordinates():
     q = np.random.default_rng(0).normal(size=(2, 50, 2 * MOST))
-    draws = FlatDraws((), (), tuple(map(str, range(2 * MOST))), (), q, {})
+    draws = FlatDraws((), (), tuple(map(str, range(2 * MOST))), (), q,
+                      np.zeros(2 * MOST, dtype=bool), {})  # fmt: skip
     figures = mixing(draws)
     assert figures.examined.sum() == MOST and np.isfinite(figures.ess).sum() == MOST
 

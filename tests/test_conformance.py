@@ -91,8 +91,8 @@ def test_the_progress_bar_shows_the_chain_and_does_not_change_it(case):
 
 
 @each
-def test_the_state_round_trips(case, model):
-    with model:
+def test_the_state_round_trips(case):
+    with (model := case.model()):
         step = case.step(batches="epochs")
     begin(step)
     start = model.initial_point()
@@ -210,6 +210,34 @@ LAST_DRAWS = {
     "SGNHT-matrix": [
         [1.029907030311399, -0.7321610087247377],
         [0.9305257148024331, -0.8760015552228829],
+    ],
+    "SGRLD": [
+        [2.961881808573146, 5.098712899747677],
+        [2.8134429716993403, 4.249519110817658],
+    ],
+    "Recipe": [
+        [0.7508856894137659, -0.4570575899483678],
+        [0.7563348658855252, -0.9605742917946011],
+    ],
+    "MALA": [
+        [0.6104940965114285, -0.5880374861642051],
+        [1.0623594945862123, -0.6046245765172281],
+    ],
+    "GMC": [
+        [0.6519329523549638, 0.7582766155129277],
+        [0.6036728458682251, 0.7972321463421794],
+    ],
+    "AMAGOLD": [
+        [0.9748173874507334, -0.5687605240141468],
+        [1.2030838693849761, -0.45904304397456897],
+    ],
+    "SGGMC": [
+        [0.5284460893846517, 0.8489668607278313],
+        [0.8833442404829531, 0.4687248156494328],
+    ],
+    "gSGNHT": [
+        [0.6641409027858489, 0.7476074245530189],
+        [0.6510353730159459, 0.7590473918550728],
     ],
 }
 """Draws at seed 3, the same on every version of PyMC: they change with the order of the random
@@ -382,6 +410,11 @@ def test_running_sums_restart_at_a_divergence(monkeypatch):
     sums = running_sums(SimpleNamespace(sample_stats={"running_sums": stored}))
     assert (sums.steps == 40).all() and sums.sizes["coordinate"] == 2
     assert np.isfinite(sums.q).all() and np.isnan(sums.xi).all()
+
+
+def test_running_sums_that_are_not_there_are_said():
+    with pytest.raises(ValueError, match=r"sampler=1: idata holds .* of 0 step methods"):
+        running_sums(SimpleNamespace(sample_stats={}), sampler=1)
 
 
 def test_ctrl_c_keeps_the_draws():

@@ -35,7 +35,7 @@ def assert_same_draws(actual, expected):
 
 def begun(case, folder, **kwargs):
     """A saved run of 13 draws, its step method, and the run of 40 draws that it is the start of."""
-    with regression() as model:
+    with case.model() as model:
         step = Resumable(case.step(**kwargs), every=5)
         whole = sample(step, draws=40, tune=6)
         save(sample(step, draws=13, tune=6), step, folder)

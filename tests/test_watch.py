@@ -263,7 +263,7 @@ def sight_of(**facts):
     settings = {
         "where": "x, draw 7", "target": target, "tuned": tuned, "width": width,
         "noise": np.zeros(3), "temperature": 1.0, "friction": None, "plain": None, "energy": 0.0,
-        "stationary": True,
+        "dimension": 3, "stationary": True,
     }  # fmt: skip
     return Sight(**settings | facts)
 

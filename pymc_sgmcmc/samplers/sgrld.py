@@ -39,8 +39,7 @@ class SGRLD(SGMCMC):
     Parameters
     ----------
     vars : list of variables, optional
-        What to sample; default all continuous variables. All must be positive, with PyMC's default
-        transform.
+        Positive ones, with PyMC's default transform. Default all continuous variables.
     step_size : float or Schedule
         h > 0, of the order of 0.01 to 0.1: theta moves by about sqrt(2 h theta). It is not tuned.
     **kwargs
@@ -53,30 +52,31 @@ class SGRLD(SGMCMC):
 
     References
     ----------
-    Patterson, S. and Teh, Y. W. (2013). Stochastic gradient Riemannian Langevin dynamics on the
-    probability simplex. NIPS.
+    - Patterson, S. and Teh, Y. W. (2013). Stochastic gradient Riemannian Langevin dynamics on the
+      probability simplex. NIPS.
 
     Examples
     --------
-    >>> import numpy as np, pymc as pm
+    >>> import pymc as pm
     >>> from pymc_sgmcmc import SGRLD
     >>> with pm.Model():
     ...     theta = pm.Gamma("theta", alpha=1, beta=1, shape=3)
-    ...     y = pm.Categorical("y", theta / theta.sum(), observed=np.array([0, 1, 1, 2]))
-    ...     idata = pm.sample(step=SGRLD(step_size=0.05))  # doctest: +SKIP
+    ...     y = pm.Categorical("y", theta / theta.sum(), observed=[0, 1, 1, 2])
+    ...     idata = pm.sample(step=SGRLD(step_size=0.05), progressbar=False, random_seed=1)
+    >>> idata.posterior["theta"].dims
+    ('chain', 'draw', 'theta_dim_0')
     """
 
     name = "sgrld"
 
-    def __init__(self, vars: Any = None, *, step_size: Any, model: Any = None, **kwargs):
-        model = modelcontext(model)
+    def __init__(self, vars: Any = None, *, step_size: Any, **kwargs):
         if step_size is None or kwargs.get("metric") is not None:
             raise NotImplementedError(
                 "SGRLD has a metric of its own and is not tuned: give it a step_size, such as "
                 "0.05, and no metric."
             )
-        _check_positive(model, vars)
-        super().__init__(vars, step_size=step_size, model=model, **kwargs)
+        _check_positive(modelcontext(kwargs.get("model")), vars)
+        super().__init__(vars, step_size=step_size, **kwargs)
 
     def initial_state(self, rng):
         return {}

@@ -1,0 +1,118 @@
+"""Geodesic stochastic gradient Nosé-Hoover thermostat (Liu, Zhu and Song, 2016)."""
+
+from typing import Any, final
+
+import numpy as np
+import pytensor.tensor as pt
+
+from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.checks import positive, positive_or_auto
+from pymc_sgmcmc.integrators import checked_word, longest_step, spelled, split, thermal_mass
+
+__all__ = ["gSGNHT"]
+
+
+@final
+class gSGNHT(SGMCMC):
+    r"""Geodesic stochastic gradient Nosé-Hoover thermostat of Liu et al. (2016), algorithm 2.
+
+    :class:`~pymc_sgmcmc.SGGMC` with a friction xi that absorbs gradient noise of unknown size. With
+    m the dimension of the manifolds, not of what they are embedded in, diffusion A, temperature T
+    and thermal mass Q, the thermostat of :class:`~pymc_sgmcmc.SGNHT` is::
+
+        xi <- xi + h (p.p / m - T) / Q
+
+    "BAOAB", the default, is BADODAB with geodesics for its drifts. "symmetric" is the paper's
+    scheme: half a geodesic and half the thermostat, half the friction, kick with noise, half the
+    friction, half the thermostat and half a geodesic.
+
+    Leaves invariant: exp(-(U(q) + p.p / 2 + m Q (xi - A)^2 / 2) / T) on the tangent bundle as
+    h -> 0, with the density of q with respect to the surface. Gradient noise of one variance V in
+    all tangent directions moves xi's mean to A + h V / (2 T) and nothing else.
+
+    One gradient an inner step.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        What to sample; default all continuous variables.
+    step_size : float or Schedule
+        h > 0, the time of an inner step; stable for h^2 times the largest curvature of U below 4.
+    diffusion : float
+        A > 0, a rate (one over time): the injected noise, and where xi starts.
+    noise_estimate : float
+        B >= 0, a rate, at most diffusion x temperature: subtracted from the injected noise.
+    thermal_mass : "auto" or float
+        Q > 0, a time squared; "auto": max(1, 10 / m) / max(1, A)^2.
+    integrator : str
+        "BAOAB", "ABDODBA", "ODBABDO", another symmetric word of A, B, O and D, or "symmetric".
+    **kwargs
+        As for all samplers, but nothing is tuned and there is no metric: see
+        :class:`~pymc_sgmcmc.base.SGMCMC`.
+
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        If an argument is out of range or the model cannot be sampled; the message names it.
+
+    References
+    ----------
+    - Liu, C., Zhu, J. and Song, Y. (2016). Stochastic gradient geodesic MCMC methods. NIPS.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import gSGNHT
+    >>> from pymc_sgmcmc.distributions import UniformSphere, VonMisesFisher
+    >>> with pm.Model():
+    ...     mu = UniformSphere("mu", shape=3)
+    ...     x = VonMisesFisher("x", mu, 5.0, observed=np.eye(3)[[0, 0, 1]])
+    ...     idata = pm.sample(step=gSGNHT(step_size=0.1), progressbar=False, random_seed=1)
+    >>> np.allclose((idata.posterior["mu"] ** 2).sum("mu_dim_0"), 1)
+    True
+    """
+
+    name = "gsgnht"
+    curves = True
+    descends = False
+    extra_stats = ("kinetic_temperature", "thermostat")
+    absorbs_noise = True
+
+    def __init__(self, vars: Any = None, *, step_size: Any, diffusion: float = 1.0,
+                 thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
+        self.diffusion = positive("diffusion", diffusion)
+        self.thermal_mass = positive_or_auto("thermal_mass", thermal_mass)
+        self.integrator = checked_word(integrator, thermostat=True, curved=True)
+        super().__init__(vars, step_size=step_size, **kwargs)
+
+    def initial_state(self, rng):
+        p = np.sqrt(self.temperature) * rng.standard_normal(self.target.size)
+        return {"p": p, "xi": np.asarray(self.diffusion, dtype=float)}
+
+    def coefficients(self):
+        mass = thermal_mass(self.thermal_mass, self.space.dimension, self.diffusion)
+        name = f"diffusion x temperature = {self.diffusion!r} x {self.temperature!r}"
+        diffusion = self.injected(np.asarray(self.temperature * self.diffusion), name)
+        return {"diffusion": diffusion, "temperature": self.temperature, "mass": mass}
+
+    def capacity(self):
+        return self.diffusion * self.temperature
+
+    def longest_step(self, curvature):
+        return longest_step(self.integrator, curvature, self.diffusion)
+
+    def widening(self, rate):
+        return 0 * rate
+
+    def settled(self, rate):
+        noise = rate.sum() / self.space.dimension
+        return float(self._coefficients["diffusion"] + noise) / self.temperature
+
+    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
+        def heat(xi, p, h):
+            return xi + h * (pt.sum(p**2) / self.space.dimension - temperature) / mass
+
+        return split(
+            spelled(self.integrator, thermostat=True), q, self.space.tangent(q, p), xi,
+            grad=grad, h=h, noise=noise, diffusion=diffusion, heat=heat, space=self.space,
+        )  # fmt: skip
