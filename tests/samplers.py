@@ -57,7 +57,8 @@ def rates():
 
 def directions():
     """Directions in the plane around an unknown one."""
-    y = pm.draw(VonMisesFisher.dist([0.6, 0.8], 2.0, shape=(N_ROWS, 2)), random_seed=9)
+    angles = np.random.default_rng(9).vonmises(np.arctan2(0.8, 0.6), 2.0, size=N_ROWS)
+    y = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     with pm.Model(coords={"row": range(N_ROWS), "feature": ["a", "b"]}) as model:
         beta = UniformSphere("beta", dims="feature")
         data = pm.Data("y", y, dims=("row", "feature"))
