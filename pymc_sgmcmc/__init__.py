@@ -9,6 +9,8 @@ from pymc_sgmcmc.comparison import compare
 from pymc_sgmcmc.gibbs import Gibbs
 from pymc_sgmcmc.ksd import SteinDiscrepancy, ksd
 from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.pointwise import log_likelihood
+from pymc_sgmcmc.predictive import predict
 from pymc_sgmcmc.registration import register
 from pymc_sgmcmc.relabel import relabel
 from pymc_sgmcmc.report import report
@@ -77,6 +79,8 @@ __all__ = [
     "kinetic_temperature",
     "ksd",
     "load",
+    "log_likelihood",
+    "predict",
     "register",
     "relabel",
     "report",

@@ -1,13 +1,15 @@
 """Draws and sample stats out of what `pm.sample` returns, whatever wrote them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-__all__ = ["posterior_of", "sampler_stat"]
+from pymc_sgmcmc.compat import from_groups, to_groups
+
+__all__ = ["evenly", "posterior_of", "sampler_stat", "spread", "with_draws"]
 
 
 def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr.Dataset:
@@ -34,7 +36,8 @@ def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr
         )
     chosen = posterior.data_vars if names is None else names
     drawn = {name: posterior[name].transpose("chain", "draw", ...) for name in chosen}
-    return xr.Dataset(drawn, attrs=posterior.attrs)
+    found = xr.Dataset(drawn, attrs=posterior.attrs)
+    return found.assign_coords({dim: found[dim] for dim in ("chain", "draw")})
 
 
 def sampler_stat(idata: Any, name: str) -> np.ndarray | None:
@@ -51,3 +54,26 @@ def sampler_stat(idata: Any, name: str) -> np.ndarray | None:
     if not found:
         return None
     return np.stack([stats[key].values for _, key in sorted(found.items())], axis=-1)
+
+
+def spread(n: int, m: int) -> np.ndarray:
+    """The numbers of m out of n things, spread evenly."""
+    return ((np.arange(m) + 0.5) * n / m).astype(int)
+
+
+def evenly(chains: int, length: int, draws: int | None) -> np.ndarray:
+    """Which draws of each chain make up about `draws` in all; None: all."""
+    if draws is None or draws >= chains * length:
+        return np.arange(length)
+    return spread(length, max(draws // chains, 1))
+
+
+def with_draws(idata: Any, kept: np.ndarray, more: Mapping[str, xr.Dataset]) -> Any:
+    """The groups of `idata` at the draws `kept` of each chain, without warm-up, and more groups."""
+    length = posterior_of(idata).sizes["draw"]
+    groups = {
+        name: group.isel(draw=kept) if group.sizes.get("draw") == length else group
+        for name, group in to_groups(idata).items()
+        if not name.startswith("warmup")
+    }
+    return from_groups(groups | more)

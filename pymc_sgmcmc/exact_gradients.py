@@ -1,17 +1,16 @@
 """Exact gradients at some of the draws, and what they say of the reported sds and means."""
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from pymc import Model
-from rich.progress import Progress
 
 from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.bar import with_bar
 from pymc_sgmcmc.batching import AUTO
+from pymc_sgmcmc.draws import spread
 from pymc_sgmcmc.implied import BLOCKS, Implied, implied
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.target import Target
@@ -24,9 +23,6 @@ _log = logging.getLogger("pymc.sgmcmc")
 
 FEWEST, MOST = 40, 400
 """Draws at which gradients are taken: four for each coordinate, within these."""
-
-PATIENCE = 2.0
-"""Seconds after which a progress bar appears."""
 
 
 class ExactGradients:
@@ -74,7 +70,7 @@ class ExactGradients:
         total = np.zeros(points.shape)
         # All draws in turn on one part of the data: it is then read from memory once.
         work = [(part, k) for part in self._target.parts() for k in range(len(points))]
-        for part, k in _with_bar(work, "Exact gradients", progressbar):
+        for part, k in with_bar(work, "Exact gradients", progressbar):
             if others:
                 for var, value in others[k].items():
                     self._target.shared[var].set_value(value)
@@ -94,7 +90,7 @@ class ExactGradients:
 def thinned(n: int, size: int, *, most: bool = False) -> np.ndarray:
     """Rows out of `n` draws of `size` coordinates, spread evenly, at which to take gradients."""
     m = min(n, MOST if most else int(np.clip(4 * size, FEWEST, MOST)))
-    return ((np.arange(m) + 0.5) * n / m).astype(int)
+    return spread(n, m)
 
 
 def obstacle(draws: FlatDraws) -> str:
@@ -111,25 +107,6 @@ def obstacle(draws: FlatDraws) -> str:
     if not (np.isfinite(lowest) & np.isfinite(highest) & (lowest < highest)).all():
         return "A coordinate is constant or not finite, and all are compared together."
     return ""
-
-
-def _with_bar(items: Sequence[Any], text: str, progressbar: bool) -> Iterator[Any]:
-    """The items, with a progress bar once it is clear that they take long."""
-    start, bar = time.monotonic(), None
-    try:
-        for number, item in enumerate(items):
-            yield item
-            elapsed = time.monotonic() - start
-            if bar is None and progressbar and elapsed > PATIENCE / 4:
-                if elapsed * len(items) / (number + 1) > PATIENCE:
-                    bar = Progress()
-                    task = bar.add_task(text, total=len(items))
-                    bar.start()
-            if bar is not None:
-                bar.update(task, completed=number + 1)
-    finally:
-        if bar is not None:
-            bar.stop()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import pymc as pm
 from pymc import Model
 
 from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.draws import spread
 from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.mixing import mixing
 from pymc_sgmcmc.stein import signs, standardized, stein_sums
@@ -193,4 +194,4 @@ def independent(draws: FlatDraws, most: int) -> list[np.ndarray]:
             f"The draws are worth {worth:.0f} independent ones, and the test needs {FEWEST}: run "
             "longer, and look at check(idata, model)."
         )
-    return [((np.arange(number) + 0.5) * length / number).astype(int)] * chains
+    return [spread(length, number)] * chains
