@@ -193,7 +193,7 @@ def variance(h):
     """The mean variance in units of the right one, and its standard error over 8 chains."""
     with normals:
         step = RelativisticSGHMC(step_size=h, metric=scales**2, steps_per_draw=int(4 / h))
-        idata = pm.sample(step=step, draws=4000, tune=100, chains=8, **few)
+        idata = pm.sample(step=step, draws=2500, tune=100, chains=8, **few)
     each = (idata.posterior["x"] / scales).var(("draw", "x_dim_0"))
     return float(each.mean()), float(each.std(ddof=1) / np.sqrt(8))
 

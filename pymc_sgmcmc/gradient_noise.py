@@ -116,7 +116,7 @@ class _Covariance:
         total = self._variances[k]
         if n < 2 or total == 0:
             return 0.0
-        return float(np.sqrt(max(0.0, n * self._squares[k] / total**2 - 1) / (n - 1)))
+        return float(np.sqrt(max(0.0, n * (self._squares[k] / total) / total - 1) / (n - 1)))
 
     def correlated(self) -> float:
         """How far the largest eigenvalue of the correlation matrix exceeds that of chance."""
