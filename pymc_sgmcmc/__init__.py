@@ -9,6 +9,14 @@ from pymc_sgmcmc.comparison import compare
 from pymc_sgmcmc.gibbs import Gibbs
 from pymc_sgmcmc.ksd import SteinDiscrepancy, ksd
 from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.plots import (
+    plot_compare,
+    plot_phase,
+    plot_step_sizes,
+    plot_temperature,
+    plot_thermostat,
+    plot_width,
+)
 from pymc_sgmcmc.registration import register
 from pymc_sgmcmc.relabel import relabel
 from pymc_sgmcmc.report import report
@@ -77,6 +85,12 @@ __all__ = [
     "kinetic_temperature",
     "ksd",
     "load",
+    "plot_compare",
+    "plot_phase",
+    "plot_step_sizes",
+    "plot_temperature",
+    "plot_thermostat",
+    "plot_width",
     "register",
     "relabel",
     "report",
