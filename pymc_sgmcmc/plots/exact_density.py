@@ -14,24 +14,24 @@ from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
 
-__all__ = ["exact_density"]
+__all__ = ["exact_log_density"]
 
 
 @np.errstate(invalid="ignore", over="ignore")
-def exact_density(model: Model, points: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The density of a model's free variables on all rows, over its largest value.
+def exact_log_density(model: Model, points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The log-density of a model's free variables on all rows, less its largest value.
 
     Parameters
     ----------
     model : pymc.Model
         Without discrete free variables.
     points : mapping of str to array, shape (n, *shape)
-        The values of each free variable by name at n points. At the first the density is positive.
+        The values of each free variable by name at n points. The first is within the support.
 
     Returns
     -------
     array, shape (n,)
-        0 outside the support.
+        Minus infinity outside the support.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def exact_density(model: Model, points: Mapping[str, np.ndarray]) -> np.ndarray:
     log_density = np.full(len(draws.flat()), -np.inf)
     log_density[inside] = -energies - _log_jacobian(model, draws)[inside]
     log_density[~np.isfinite(log_density)] = -np.inf
-    return np.exp(log_density - log_density.max())
+    return log_density - log_density.max()
 
 
 def _log_jacobian(model: Model, draws: FlatDraws) -> np.ndarray:

@@ -61,7 +61,9 @@ def forest(
     right = min(right, max(LIMITS[1], np.nanmax([*ratio, 1]) * 1.1))
     ax.set_xlim(left, right)
     ticks = np.array([0.01, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 100])
-    if right / left > 2.5:
+    if right / left > 2:
+        ticks = np.array([0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15])
+    if right / left > 20:
         ticks = np.array([0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100])
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())

@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["grids_for", "support"]
+__all__ = ["grids_for", "refined", "support"]
 
 MARGIN = 0.25
 """How much farther than the draws the axes go to either side, of their range."""
+
+FINER = 5
+"""Points of a refined grid for each of a coarse one."""
 
 
 def grids_for(flat: np.ndarray, ranges: Any, number: int) -> list[np.ndarray]:
@@ -23,11 +26,38 @@ def grids_for(flat: np.ndarray, ranges: Any, number: int) -> list[np.ndarray]:
     return [np.linspace(low, high, number) for low, high in ends]
 
 
-def support(grids: list[np.ndarray], density: np.ndarray) -> list[tuple[float, float]]:
+def _within(log_density: np.ndarray) -> list[slice]:
+    """The smallest box with all points of the support in it."""
+    finite, box = np.isfinite(log_density), []
+    for axis in range(finite.ndim):
+        others = tuple(other for other in range(finite.ndim) if other != axis)
+        places = np.flatnonzero(finite.any(axis=others))
+        box.append(slice(places[0], places[-1] + 1))
+    return box
+
+
+def support(grids: list[np.ndarray], log_density: np.ndarray) -> list[tuple[float, float]]:
     """The ends of each axis, without what lies beyond the support."""
-    ends = []
-    for axis, grid in enumerate(grids):
-        others = tuple(other for other in range(len(grids)) if other != axis)
-        positive = np.flatnonzero((density > 0).any(axis=others))
-        ends.append((grid[max(positive[0] - 1, 0)], grid[min(positive[-1] + 1, len(grid) - 1)]))
-    return ends
+    return [
+        (grid[max(box.start - 1, 0)], grid[min(box.stop, len(grid) - 1)])
+        for grid, box in zip(grids, _within(log_density), strict=True)
+    ]
+
+
+def refined(
+    grids: list[np.ndarray], log_density: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """A finer grid in two dimensions, and cubic splines of the log-density there.
+
+    A ridge may be narrower than the grid; its log-density is smooth. Where the support is no
+    rectangle, it is the same grid.
+    """
+    from scipy.interpolate import RectBivariateSpline  # here, as it takes long to import
+
+    box = _within(log_density)
+    inner = log_density[tuple(box)]
+    if not np.isfinite(inner).all() or min(inner.shape) < 4:
+        return grids, log_density
+    coarse = [grid[part] for grid, part in zip(grids, box, strict=True)]
+    fine = [np.linspace(grid[0], grid[-1], FINER * len(grid)) for grid in coarse]
+    return fine, RectBivariateSpline(*coarse, inner)(*fine)

@@ -1,7 +1,5 @@
 """What the entries of variables are called in titles."""
 
-import textwrap
-
 import numpy as np
 import xarray as xr
 
@@ -34,10 +32,13 @@ def shortened(label: str, length: int = 40) -> str:
     """The label, without what is in its middle if it is longer: entries differ at their ends."""
     if len(label) <= length:
         return label
-    end = (length - 3) // 2
-    return f"{label[: length - 3 - end]}...{label[-end:]}"
+    end = (length - 1) // 2
+    return f"{label[: length - 1 - end]}…{label[-end:]}"
 
 
-def wrapped(label: str, width: int = 28) -> str:
-    """The label on two lines or so."""
-    return "\n".join(textwrap.wrap(shortened(label, 2 * width), width, break_on_hyphens=False))
+def wrapped(label: str, width: int = 30) -> str:
+    """The label on one line, or the variable on one and the entry on another."""
+    if len(label) <= width:
+        return label
+    name, bracket, entry = label.partition("[")
+    return "\n".join(shortened(part, width) for part in (name, bracket + entry) if part)

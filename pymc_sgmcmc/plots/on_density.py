@@ -36,7 +36,10 @@ def draw_contours(ax, flat, grids, density, path) -> None:
 
     shown = flat[:: -(-len(flat) // SHOWN)]
     ax.plot(*shown.T, ".", color=BLUE, markersize=2, alpha=0.4, label="draws", zorder=1)
-    ax.contour(*grids, density.T, levels=_levels(density), colors=BLACK, linewidths=0.9, zorder=2)
+    # Of the logarithm, which is closer to a straight line between the points of the grids.
+    heights, levels = np.log(np.maximum(density, 1e-300)), np.log(_levels(density))
+    ax.contour(*grids, heights.T, levels=levels, colors=BLACK, linewidths=0.9,
+               linestyles="solid", zorder=2)  # fmt: skip
     held = ", ".join(f"{100 * part:g}" for part in HELD[::-1])
     ax.add_line(Line2D([], [], color=BLACK, linewidth=0.9, label=f"exact: {held} %"))
     if len(path):

@@ -9,8 +9,8 @@ from pymc import Model
 
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.draws import posterior_of
-from pymc_sgmcmc.plots.exact_density import exact_density
-from pymc_sgmcmc.plots.grids import grids_for, support
+from pymc_sgmcmc.plots.exact_density import exact_log_density
+from pymc_sgmcmc.plots.grids import grids_for, refined, support
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped
 from pymc_sgmcmc.plots.on_density import draw_contours, draw_curve
 from pymc_sgmcmc.plots.panels import single_panel
@@ -55,7 +55,7 @@ def plot_phase(
         is near is then not seen.
     resolution : int, optional
         Points along each axis at which the density is computed, at least 2: default 300 in one
-        dimension and 80 in two.
+        dimension and 80 in two, where splines of its logarithm fill in between.
     ax : matplotlib axes, optional
         Default new ones.
 
@@ -105,14 +105,17 @@ def plot_phase(
         raise ValueError(f"resolution={resolution!r} must be at least 2: points along an axis.")
     grids = grids_for(flat, ranges, resolution or GRID[len(labels)])
     points = np.stack([grid.ravel() for grid in np.meshgrid(*grids, indexing="ij")], axis=1)
-    density = exact_density(model, _by_name(names, shapes, np.concatenate([flat[:1], points])))[1:]
-    density = density.reshape([len(grid) for grid in grids])
-    if not density.any():
+    points = _by_name(names, shapes, np.concatenate([flat[:1], points]))
+    log_density = exact_log_density(model, points)[1:].reshape([len(grid) for grid in grids])
+    if not np.isfinite(log_density).any():
         raise ValueError(f"ranges={ranges!r}: the density is zero there.")
+    ends = support(grids, log_density) if ranges is None else ranges
+    if len(labels) == 2:
+        grids, log_density = refined(grids, log_density)
+    density = np.exp(log_density - log_density.max())
     draw = draw_curve if len(labels) == 1 else draw_contours
     ax, ours = single_panel(ax, (5, 3.4) if len(labels) == 1 else (5, 4.6))
     draw(ax, flat, grids, density, draws[0, :path])
-    ends = support(grids, density) if ranges is None else ranges
     ax.set_xlim(ends[0])
     if len(ends) == 2:
         ax.set_ylim(ends[1])

@@ -102,7 +102,7 @@ def _draw_means(ax: Any, labels: list[str], mean: np.ndarray, mcse: np.ndarray) 
         half = 0.0 if np.isnan(mcse[k]) else ERRORS * mcse[k]
         colour = line_style(k)["color"]
         ax.errorbar(k, mean[k], half, fmt="o", color=colour, markersize=4, capsize=2)
-    step = -(-len(labels) // 10)
+    step = -(-len(labels) // 8)
     numbers = [label.removeprefix("chain ") for label in labels]
     ax.set_xticks(range(0, len(labels), step), numbers[::step])
     ax.set_xlim(-0.6, len(labels) - 0.4)

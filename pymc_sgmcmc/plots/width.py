@@ -28,9 +28,9 @@ def plot_width(
     """Plot the variance of the draws over what the gradients say it should be, by coordinate.
 
     It is what `check` looks at: for draws of the posterior the mean of (q - mean) dU/dq is 1 in
-    every coordinate, and for others about the ratio of their variance to the right one. An interval
-    that leaves the grey band, on one side of it, is an alarm; it is of so many standard errors as
-    are significant with all coordinates looked at together. With a dense metric coordinates are
+    every coordinate, and for others about the ratio of their variance to the right one. A point
+    outside the grey band whose interval does not reach 1 is an alarm: intervals are of so many
+    standard errors as are significant with all coordinates looked at together. With a dense metric coordinates are
     directions, each under the name of the coordinate that it mostly is; a coordinate that none of
     them mostly is has no row.
 
