@@ -44,17 +44,18 @@ def plot_compare(
     Returns
     -------
     array of matplotlib axes, shape (entries,)
+        In the order of the variables of the reference.
+
+    Raises
+    ------
+    ValueError
+        If there is no variable in common, or shapes or labels differ; the message names it.
 
     Warns
     -----
     UserWarning
         If there are more entries than ``arviz.rcParams["plot.max_subplots"]``: only the first of
         them are drawn.
-
-    Raises
-    ------
-    ValueError
-        If there is no variable in common, or shapes or labels differ; the message names it.
 
     Examples
     --------

@@ -62,6 +62,7 @@ def plot_phase(
     Returns
     -------
     matplotlib axes
+        Those with the density.
 
     Raises
     ------

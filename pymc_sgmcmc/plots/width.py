@@ -30,9 +30,9 @@ def plot_width(
     It is what `check` looks at: for draws of the posterior the mean of (q - mean) dU/dq is 1 in
     every coordinate, and for others about the ratio of their variance to the right one. A point
     outside the grey band whose interval does not reach 1 is an alarm: intervals are of so many
-    standard errors as are significant with all coordinates looked at together. With a dense metric coordinates are
-    directions, each under the name of the coordinate that it mostly is; a coordinate that none of
-    them mostly is has no row.
+    standard errors as are significant with all coordinates looked at together. With a dense metric
+    coordinates are directions, each under the name of the coordinate that it mostly is; a
+    coordinate that none of them mostly is has no row.
 
     Parameters
     ----------
@@ -52,6 +52,7 @@ def plot_width(
     Returns
     -------
     matplotlib axes
+        One row for each coordinate, the first on top.
 
     Raises
     ------
