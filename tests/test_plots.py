@@ -120,6 +120,11 @@ def test_temperature_that_is_expected():
     (left, right), *_ = plot_temperature(data(stats | {"temperature": np.stack([plan, plan])}))
     np.testing.assert_array_equal(lines(left, "expected")[0][1], plan)
     assert dashed(right) == [1.0]
+    # Beside another step method it is not known which of them anneals.
+    both = {"kinetic_temperature": normal(2, 40, 2), "temperature": np.stack([plan, plan])}
+    assert not dashed(plot_temperature(data(both))[0, 0])
+    axes = plot_temperature(data(both), temperature=[1.0, 0.3])
+    assert [dashed(ax) for ax in axes[:, 0]] == [[1.0], [0.3]]
     # What the running sums say.
     stored = sums(2, 40, {"temperature": np.full(2, 0.5)})
     axes = plot_temperature(data(stats | {"running_sums": stored}))
@@ -180,9 +185,9 @@ def test_thermostat_of_several_step_methods():
     axes = plot_thermostat(idata, diffusion=[1.0, 2.0])
     assert axes.shape == (2, 2) and [dashed(ax) for ax in axes[:, 1]] == [[1.0], [2.0]]
     assert not dashed(plot_thermostat(idata)[0, 0])
-    with pytest.raises(ValueError, match="one for each of the 2 step methods with a thermostat"):
+    with pytest.raises(ValueError, match="one for each of the 2 step methods that are plotted"):
         plot_thermostat(idata, diffusion=[1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"diffusion=-1\.0 must be"):
+    with pytest.raises(ValueError, match=r"diffusion=-1\.0 must be one number of at least 0"):
         plot_thermostat(idata, diffusion=-1.0)
 
 
@@ -552,7 +557,7 @@ def test_they_say_what_is_missing():
     with pytest.raises(ValueError, match=r"no sample stat step_size.*NUTS and HMC"):
         plot_step_sizes(nothing)
     momentum = data({"kinetic_temperature": np.ones((2, 8))})
-    with pytest.raises(ValueError, match="temperature=-1"):
+    with pytest.raises(ValueError, match="temperature=-1 must be one number above 0"):
         plot_temperature(momentum, temperature=-1)
     with pytest.raises(ValueError, match="window=0"):
         plot_temperature(momentum, window=0)

@@ -35,7 +35,8 @@ def plot_compare(
     ----------
     reference, *others : arviz.InferenceData, xarray.DataTree, or dict of str to these
         What `pm.sample` returned for the same model. In a dict they have names; else they are
-        called "reference", "1", "2", and so on. NaN among the draws are left out.
+        called "reference", "1", "2", and so on. NaN among the draws are left out, such as those of
+        ``where(idata.sample_stats.sampling)`` for the exploration stages of `CyclicalCosine`.
     var_names : str or sequence of str, optional
         Default the variables that all of them have.
     axes : array of matplotlib axes, optional

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.draws import sampler_stat
-from pymc_sgmcmc.plots.style import BACKGROUND, line_style
+from pymc_sgmcmc.plots.style import BACKGROUND, BLACK, line_style
 
 __all__ = ["Paths", "draw_lines", "shade_tuning", "stat_paths"]
 
@@ -93,7 +93,8 @@ def draw_lines(
     if labels is None:
         labels = [None] * len(values)
     elif len(values) > 1 and (values == values[:1]).all():
-        values, labels = values[:1], ["all chains"]
+        ax.plot(draw, values[0], label="all chains", color=BLACK, **style)
+        return
     for number, (path, label) in enumerate(zip(values, labels, strict=True)):
         ax.plot(draw, path, label=label, **line_style(number), **style)
 

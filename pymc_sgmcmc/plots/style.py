@@ -5,7 +5,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BACKGROUND", "EXPECTED", "RIGHT", "WRONG", "add_legend", "line_style"]
+__all__ = [
+    "BACKGROUND",
+    "BLACK",
+    "BLUE",
+    "EXPECTED",
+    "ORANGE",
+    "RIGHT",
+    "SKY",
+    "VERMILION",
+    "WRONG",
+    "add_legend",
+    "line_style",
+]
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 SKY, VERMILION, BLACK = "#56B4E9", "#D55E00", "#000000"

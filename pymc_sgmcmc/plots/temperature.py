@@ -1,11 +1,12 @@
 """The kinetic temperature over draws, against what it is to be."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pymc_sgmcmc.checks import positive
 from pymc_sgmcmc.draws import sampler_stat
+from pymc_sgmcmc.plots.levels import levels_for
 from pymc_sgmcmc.plots.panels import panels
 from pymc_sgmcmc.plots.paths import Paths, draw_lines, shade_tuning, stat_paths
 from pymc_sgmcmc.plots.style import EXPECTED, add_legend, line_style
@@ -21,7 +22,7 @@ ERRORS = 2
 def plot_temperature(
     idata: Any,
     *,
-    temperature: float | None = None,
+    temperature: float | Sequence[float] | None = None,
     window: int | None = None,
     axes: Any = None,
 ) -> np.ndarray:
@@ -38,9 +39,10 @@ def plot_temperature(
     ----------
     idata : arviz.InferenceData or xarray.DataTree
         What `pm.sample` returned, from a step method with a momentum.
-    temperature : float, optional
-        What it is to be, T > 0. Default what `Santa` says for each draw, or what `running_sums`
-        says, or else 1: that of the posterior.
+    temperature : float or sequence of float, optional
+        What it is to be, T > 0, of the step method or of each of them. Default what `Santa` says
+        for each draw, or what `running_sums` says, or else 1: that of the posterior. Where Santa
+        anneals beside others, whose stats are not told apart, no line is drawn by default.
     window : int, optional
         Draws in a window, default a fiftieth of them.
     axes : array of matplotlib axes, optional
@@ -69,8 +71,7 @@ def plot_temperature(
     """
     means = kinetic_temperature(idata)
     paths = stat_paths(idata, "kinetic_temperature", "")
-    if temperature is not None:
-        positive("temperature", temperature)
+    given = levels_for("temperature", temperature, paths.samplers, zero=False)
     window = paths.window(window)
     axes, ours = panels(
         axes, paths.samplers, 2, size=(8, 2.6), sharex="col", sharey="row",
@@ -81,12 +82,13 @@ def plot_temperature(
     for number, (left, right) in enumerate(axes):
         draw_lines(left, centres, smooth[..., number], paths.chains, linewidth=1)
         shade_tuning(left, paths)
-        expected = _expected(idata, paths, number) if temperature is None else temperature
-        expected = np.broadcast_to(expected, len(paths.draw))
-        left.plot(paths.draw, expected, label="expected", **EXPECTED)
+        expected = _expected(idata, paths, number) if given[number] is None else given[number]
+        if expected is not None:
+            expected = np.broadcast_to(expected, len(paths.draw))
+            left.plot(paths.draw, expected, label="expected", **EXPECTED)
+            right.axhline(expected[-1], **EXPECTED)
         of = means.isel(sampler=number) if "sampler" in means.dims else means
         _draw_means(right, paths.chains, of["mean"].values, of["mcse"].values)
-        right.axhline(expected[-1], **EXPECTED)
         if paths.samplers > 1:
             left.set_title(f"step method {number} with a momentum", fontsize=9)
         many = f"mean of {window} draws" if window > 1 else "of each draw"
@@ -109,8 +111,12 @@ def _draw_means(ax: Any, labels: list[str], mean: np.ndarray, mcse: np.ndarray) 
 
 
 def _expected(idata: Any, paths: Paths, number: int) -> Any:
-    """T of the step method of that number among those with a momentum: one, or for each draw."""
-    if sampler_stat(idata, "temperature") is not None:
+    """T of the step method of that number among those with a momentum: one, or for each draw.
+
+    None: it is not known.
+    """
+    anneals = sampler_stat(idata, "temperature") is not None
+    if anneals:
         planned = stat_paths(idata, "temperature", "")
         if planned.values.shape == paths.values.shape:
             return planned.values[0, :, number]
@@ -119,4 +125,4 @@ def _expected(idata: Any, paths: Paths, number: int) -> Any:
         known = known[np.isfinite(known) & (known > 0)]
         if len(known):
             return float(known.max())
-    return 1.0
+    return None if anneals else 1.0

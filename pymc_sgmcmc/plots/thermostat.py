@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc.plots.levels import levels_for
 from pymc_sgmcmc.plots.panels import panels
 from pymc_sgmcmc.plots.paths import draw_lines, shade_tuning, stat_paths
 from pymc_sgmcmc.plots.style import EXPECTED, add_legend, line_style
@@ -69,7 +70,8 @@ def plot_thermostat(
         idata, "thermostat",
         "no step method of this run has a thermostat. SGNHT, gSGNHT and Santa have one.",
     )  # fmt: skip
-    levels, window = _levels(diffusion, paths.samplers), paths.window(window)
+    levels = levels_for("diffusion", diffusion, paths.samplers, zero=True)
+    window = paths.window(window)
     centres, smooth = paths.windows(window)
     axes, ours = panels(
         axes, paths.samplers, 2, size=(8, 2.6), sharex="col", sharey="row",
@@ -105,15 +107,3 @@ def _draw_distributions(ax: Any, values: np.ndarray) -> None:
             density = np.histogram(chain, bins, density=True)[0]
             ax.stairs(density, bins, orientation="horizontal", **line_style(k))
     ax.set_xlim(left=0)
-
-
-def _levels(diffusion: Any, samplers: int) -> list[float | None]:
-    if diffusion is None:
-        return [None] * samplers
-    levels = np.atleast_1d(np.asarray(diffusion, dtype=float))
-    if levels.shape not in ((1,), (samplers,)) or not (levels >= 0).all():
-        raise ValueError(
-            f"diffusion={diffusion!r} must be one number of at least 0, or one for each of the "
-            f"{samplers} step methods with a thermostat."
-        )
-    return np.broadcast_to(levels, samplers).tolist()
