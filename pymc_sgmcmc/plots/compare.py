@@ -1,6 +1,5 @@
 """Marginals of several samplers over those of a reference."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from pymc_sgmcmc.comparison import all_named, common_variables
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped
-from pymc_sgmcmc.plots.panels import panels
+from pymc_sgmcmc.plots.panels import most_panels, panels
 from pymc_sgmcmc.plots.style import add_legend, line_style
 
 __all__ = ["plot_compare"]
@@ -79,7 +78,7 @@ def plot_compare(
         for variable in common
         for index, label in enumerate(entry_labels(posteriors[origin][variable]))
     ]
-    entries = entries[: _most(len(entries))]
+    entries = entries[: most_panels(len(entries))]
     columns = min(len(entries), 4) if axes is None else len(entries)
     rows = -(-len(entries) // columns)
     given, ours = panels(
@@ -112,22 +111,6 @@ def plot_compare(
         ax.set_ylabel("probability" if counted else "density", fontsize=8)
     add_legend(used[:1], ours=ours)
     return used
-
-
-def _most(number: int) -> int:
-    """How many entries are drawn."""
-    import arviz as az  # here, as it takes seconds
-
-    most = az.rcParams["plot.max_subplots"]
-    if most is None or number <= most:
-        return number
-    warnings.warn(
-        f"There are {number} entries and {most} of them are drawn, the first: that is "
-        'arviz.rcParams["plot.max_subplots"]. Choose fewer by var_names=, or raise it.',
-        UserWarning,
-        stacklevel=3,
-    )
-    return int(most)
 
 
 def _draw(ax: Any, values: np.ndarray, name: str, number: int) -> None:

@@ -1,10 +1,11 @@
 """Axes to draw on: new ones, or those that were given."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-__all__ = ["panels", "single_panel"]
+__all__ = ["most_panels", "panels", "single_panel"]
 
 
 def panels(
@@ -56,3 +57,19 @@ def single_panel(ax: Any, size: tuple[float, float]) -> tuple[Any, bool]:
     if not hasattr(ax, "get_xlim"):
         raise ValueError(f"ax={ax!r} is not one matplotlib axes: pass one, or leave it out.")
     return ax, False
+
+
+def most_panels(number: int) -> int:
+    """How many entries are drawn."""
+    import arviz as az  # here, as it takes seconds
+
+    most = az.rcParams["plot.max_subplots"]
+    if most is None or number <= most:
+        return number
+    warnings.warn(
+        f"There are {number} entries and {most} of them are drawn, the first: that is "
+        'arviz.rcParams["plot.max_subplots"]. Choose fewer by var_names=, or raise it.',
+        UserWarning,
+        stacklevel=3,
+    )
+    return int(most)

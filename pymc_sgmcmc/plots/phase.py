@@ -10,7 +10,7 @@ from pymc import Model
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.draws import posterior_of
 from pymc_sgmcmc.plots.exact_density import exact_log_density
-from pymc_sgmcmc.plots.grids import grids_for, refined, support
+from pymc_sgmcmc.plots.grids import by_name, grids_for, refined, support
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped
 from pymc_sgmcmc.plots.on_density import draw_contours, draw_curve
 from pymc_sgmcmc.plots.panels import single_panel
@@ -106,7 +106,7 @@ def plot_phase(
         raise ValueError(f"resolution={resolution!r} must be at least 2: points along an axis.")
     grids = grids_for(flat, ranges, resolution or GRID[len(labels)])
     points = np.stack([grid.ravel() for grid in np.meshgrid(*grids, indexing="ij")], axis=1)
-    points = _by_name(names, shapes, np.concatenate([flat[:1], points]))
+    points = by_name(names, shapes, np.concatenate([flat[:1], points]))
     log_density = exact_log_density(model, points)[1:].reshape([len(grid) for grid in grids])
     if not np.isfinite(log_density).any():
         raise ValueError(f"ranges={ranges!r}: the density is zero there.")
@@ -142,12 +142,3 @@ def _names(model: Model, var_names: Any) -> list[str]:
             "order: a density of some of them would be a marginal, for which there is plot_compare."
         )
     return names
-
-
-def _by_name(names, shapes, points: np.ndarray) -> dict[str, np.ndarray]:
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    parts = np.split(points, ends[:-1], axis=1)
-    return {
-        name: part.reshape(len(points), *shape)
-        for name, shape, part in zip(names, shapes, parts, strict=True)
-    }
