@@ -9,6 +9,14 @@ from pymc_sgmcmc.comparison import compare
 from pymc_sgmcmc.gibbs import Gibbs
 from pymc_sgmcmc.ksd import SteinDiscrepancy, ksd
 from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.plots import (
+    plot_compare,
+    plot_phase,
+    plot_step_sizes,
+    plot_temperature,
+    plot_thermostat,
+    plot_width,
+)
 from pymc_sgmcmc.pointwise import log_likelihood
 from pymc_sgmcmc.predictive import predict
 from pymc_sgmcmc.registration import register
@@ -80,6 +88,12 @@ __all__ = [
     "ksd",
     "load",
     "log_likelihood",
+    "plot_compare",
+    "plot_phase",
+    "plot_step_sizes",
+    "plot_temperature",
+    "plot_thermostat",
+    "plot_width",
     "predict",
     "register",
     "relabel",

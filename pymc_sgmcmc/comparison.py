@@ -12,7 +12,7 @@ from pymc_sgmcmc.draws import posterior_of, sampler_stat
 from pymc_sgmcmc.entries import entry_name
 from pymc_sgmcmc.mixing import MOST
 
-__all__ = ["compare"]
+__all__ = ["all_named", "common_variables", "compare"]
 
 
 def compare(
@@ -77,22 +77,11 @@ def compare(
     >>> table.loc["wide", ["sd_error", "sd_error_mcse"]].astype(float).round(2).to_dict()
     {'sd_error': 0.1, 'sd_error_mcse': 0.02}
     """
-    named = _named(reference, others)
+    named = all_named(reference, others)
     if rows is not None:
         rows = natural("rows", rows)
-    posteriors = {name: posterior_of(idata, var_names) for name, idata in named.items()}
+    posteriors, common = common_variables(named, var_names)
     origin, *_ = posteriors
-    common = [
-        name
-        for name, values in posteriors[origin].items()
-        if values.dtype.kind in "biuf" and all(name in data for data in posteriors.values())
-    ]
-    if not common:
-        raise ValueError(
-            f"{', '.join(posteriors)} have no variable in common: pass data of the same model."
-        )
-    for name, posterior in posteriors.items():
-        _check_same_entries(origin, posteriors[origin], name, posterior, common)
     entries, draws = _flat(posteriors[origin], common)
     finite = np.isfinite(draws).all(axis=(0, 1))
     if not finite.all():
@@ -119,7 +108,27 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def _named(reference: Any, others: tuple[Any, ...]) -> dict[str, Any]:
+def common_variables(
+    named: dict[str, Any], var_names: str | Sequence[str] | None
+) -> tuple[dict[str, xr.Dataset], list[str]]:
+    """The posteriors by name, and the numeric variables that all have, of the same entries."""
+    posteriors = {name: posterior_of(idata, var_names) for name, idata in named.items()}
+    origin, *_ = posteriors
+    common = [
+        name
+        for name, values in posteriors[origin].items()
+        if values.dtype.kind in "biuf" and all(name in data for data in posteriors.values())
+    ]
+    if not common:
+        raise ValueError(
+            f"{', '.join(posteriors)} have no variable in common: pass data of the same model."
+        )
+    for name, posterior in posteriors.items():
+        _check_same_entries(origin, posteriors[origin], name, posterior, common)
+    return posteriors, common
+
+
+def all_named(reference: Any, others: tuple[Any, ...]) -> dict[str, Any]:
     """All data by name, the reference first."""
     if isinstance(reference, dict) and len(reference) != 1:
         raise ValueError(f"reference={list(reference)} must be one: pass the others after it.")

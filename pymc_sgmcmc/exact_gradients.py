@@ -62,20 +62,28 @@ class ExactGradients:
         self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
     ) -> np.ndarray:
         """The gradient of U, on all rows, at the rows `index` (m,) of `draws.flat()`: (m, d)."""
+        return self.energies(draws, index, progressbar=progressbar)[1]
+
+    def energies(
+        self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """U and its gradient, on all rows, there: (m,) and (m, d). U is finite at the first."""
         if self._target is None:
             self._target = self._target_at(draws.point(int(index[0])))
         self._target.examine()
         points = draws.flat()[index]
         others = [draws.others_at(int(i)) for i in index] if draws.others else []
-        total = np.zeros(points.shape)
+        values, gradients = np.zeros(len(points)), np.zeros(points.shape)
         # All draws in turn on one part of the data: it is then read from memory once.
         work = [(part, k) for part in self._target.parts() for k in range(len(points))]
         for part, k in with_bar(work, "Exact gradients", progressbar):
             if others:
                 for var, value in others[k].items():
                     self._target.shared[var].set_value(value)
-            total[k] += part(points[k])[1]
-        return total
+            value, gradient = part(points[k])
+            values[k] += value
+            gradients[k] += gradient
+        return values, gradients
 
     def _target_at(self, point: dict[str, np.ndarray]) -> Target:
         vars = self.model.continuous_value_vars

@@ -53,7 +53,7 @@ def kinetic_temperature(idata: Any) -> xr.Dataset:
     if values is None:
         raise ValueError(
             "There is no sample stat kinetic_temperature: no step method of this run has a "
-            "momentum. SGHMC, SGNHT, PSGHMC and Santa have one."
+            "momentum. SGHMC, SGNHT, PSGHMC, Santa, SGGMC and gSGNHT have one."
         )
     figures = np.array([[_mean_and_error(path) for path in chain.T] for chain in values])
     chains = idata.sample_stats.coords.get("chain", np.arange(len(values)))

@@ -12,12 +12,12 @@ from pymc_sgmcmc.significance import ALPHA, critical, excess
 from pymc_sgmcmc.stored_sums import running_sums, samplers_in
 from pymc_sgmcmc.width import KINDS, POOLED_TOLERANCE, TOLERANCE
 
-__all__ = ["width_finding"]
+__all__ = ["NOTHING", "WidthOfChains", "judged_sums", "width_finding"]
 
 TITLE = "Width"
 
 _FOREIGN = "Only the step methods of this package keep what it takes."
-_NOTHING = (
+NOTHING = (
     "There is nothing to judge it by: chains have fewer than 250 draws after tuning (or since "
     "their last divergence), or their step size changes, or batches are not drawn independently "
     "(batches='epochs'), or variables are on manifolds."
@@ -40,12 +40,13 @@ def width_finding(idata: Any, names: Sequence[str], places: Sequence[int]) -> Fi
     index = {place: i for i, place in enumerate(places)}
     alarms, limits, notes = [], [], [] if samplers else [_FOREIGN]
     for sampler in range(samplers):
-        sums = running_sums(idata, sampler)
-        sums = sums.isel(chain=(sums.freedom > 0).any("coordinate"))
+        sums = judged_sums(idata, sampler)
         if not sums.sizes["chain"]:
-            notes.append(_NOTHING)
+            notes.append(NOTHING)
             continue
-        seen = [width for kind in KINDS if not np.isnan((width := _Width(sums, kind)).pooled)]
+        seen = [
+            width for kind in KINDS if not np.isnan((width := WidthOfChains(sums, kind)).pooled)
+        ]
         alarms += _alarms(sums, seen, [names[index[place]] for place in seen[0].places])
         limits += [width.limit for width in seen]
         at = [index[place] for place in seen[0].places]
@@ -64,7 +65,13 @@ def width_finding(idata: Any, names: Sequence[str], places: Sequence[int]) -> Fi
     return Finding(TITLE, tuple(alarms), passed, tuple(notes), figures)
 
 
-class _Width:
+def judged_sums(idata: Any, sampler: int) -> xr.Dataset:
+    """The running sums of the chains, of a step method, that have looked at themselves."""
+    sums = running_sums(idata, sampler)
+    return sums.isel(chain=(sums.freedom > 0).any("coordinate"))
+
+
+class WidthOfChains:
     """W of one kind over all chains.
 
     Each chain may have a metric of its own: what is averaged are the directions that are mostly the
@@ -75,6 +82,8 @@ class _Width:
     places : list of int
         What the coordinates are.
     ratio, error, noise : array, one for each of them
+    times : array
+        Standard errors from which on a deviation is significant.
     excess : array
         Above 0: an alarm.
     pooled, pooled_error, pooled_excess : float
@@ -97,7 +106,9 @@ class _Width:
         self.ratio, self.error = total(each) / number, np.sqrt(total(errors**2)) / number
         self.noise = total(sums.noise) / number
         freedom = sums.freedom.max("coordinate").values
-        times = np.array([critical(ALPHA, n * freedom.mean(), len(places)) for n in number])
+        self.times = times = np.array(
+            [critical(ALPHA, n * freedom.mean(), len(places)) for n in number]
+        )
         self.excess = excess(self.ratio, self.error, TOLERANCE, times)
         self.limit = float(np.nanmax(times * self.error, initial=0.0))
         # All coordinates carry these, and where d is large not all have come by.
@@ -110,7 +121,7 @@ class _Width:
         self.pooled_excess = float(excess(self.pooled, self.pooled_error, POOLED_TOLERANCE, once))
 
 
-def _alarms(sums: xr.Dataset, seen: Sequence[_Width], names: Sequence[str]) -> list[Alarm]:
+def _alarms(sums: xr.Dataset, seen: Sequence[WidthOfChains], names: Sequence[str]) -> list[Alarm]:
     worst = max(seen, key=lambda width: width.excess.max())
     off = [k for k in np.argsort(-worst.excess) if worst.excess[k] > 0]
     if off:

@@ -1,0 +1,44 @@
+"""What the entries of variables are called in titles."""
+
+import numpy as np
+import xarray as xr
+
+from pymc_sgmcmc.entries import entry_name
+
+__all__ = ["entry_labels", "shortened", "wrapped"]
+
+
+def entry_labels(variable: xr.DataArray) -> list[str]:
+    """``beta[age, 2]`` for each entry of a variable of dimensions (chain, draw, ...).
+
+    By the labels of its dimensions, or by number where they have none.
+    """
+    shape, dims = variable.shape[2:], variable.dims[2:]
+    labels = []
+    for index in range(int(np.prod(shape))):
+        at = np.unravel_index(index, shape)
+        if any(dim in variable.coords for dim in dims):
+            values = [
+                variable[dim].values[k] if dim in variable.coords else k
+                for dim, k in zip(dims, at, strict=True)
+            ]
+            labels.append(f"{variable.name}[{', '.join(map(str, values))}]")
+        else:
+            labels.append(entry_name(str(variable.name), shape, index))
+    return labels
+
+
+def shortened(label: str, length: int = 40) -> str:
+    """The label, without what is in its middle if it is longer: entries differ at their ends."""
+    if len(label) <= length:
+        return label
+    end = (length - 1) // 2
+    return f"{label[: length - 1 - end]}…{label[-end:]}"
+
+
+def wrapped(label: str, width: int = 30) -> str:
+    """The label on one line, or the variable on one and the entry on another."""
+    if len(label) <= width:
+        return label
+    name, bracket, entry = label.partition("[")
+    return "\n".join(shortened(part, width) for part in (name, bracket + entry) if part)

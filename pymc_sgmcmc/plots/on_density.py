@@ -1,0 +1,59 @@
+"""Draws and the density that they are from, on given axes."""
+
+import numpy as np
+
+from pymc_sgmcmc.plots.style import BLACK, BLUE, SKY, VERMILION
+
+__all__ = ["draw_contours", "draw_curve"]
+
+HELD = (0.99, 0.95, 0.8, 0.5)
+"""Parts of the probability that the contours hold."""
+
+SHOWN = 4000
+"""Draws that are shown as points, at most: spread evenly."""
+
+_FIRST = "first draws"
+
+
+def draw_curve(ax, flat, grids, density, path) -> None:
+    """A histogram of draws `flat` (n, 1) under the density on the grid; the path rises."""
+    (grid,) = grids
+    density = density / np.sum((density[1:] + density[:-1]) / 2 * np.diff(grid))
+    inside = flat[(flat >= grid[0]) & (flat <= grid[-1])]
+    ax.hist(inside, 50, density=True, color=SKY, alpha=0.6, label="draws")
+    ax.plot(grid, density, color=BLACK, linewidth=1.4, label="exact density")
+    ax.set_ylim(bottom=0)
+    if len(path):
+        right = ax.twinx()
+        _line(right, path[:, 0], np.arange(len(path)), None)
+        right.set_ylabel("number of the draw")
+        ax.plot([], [], "-o", color=VERMILION, linewidth=0.9, markersize=2.5, label=_FIRST)
+
+
+def draw_contours(ax, flat, grids, density, path) -> None:
+    """Points `flat` (n, 2) on contours of the density on the grids, and a line, `path` (m, 2)."""
+    from matplotlib.lines import Line2D
+
+    shown = flat[:: -(-len(flat) // SHOWN)]
+    ax.plot(*shown.T, ".", color=BLUE, markersize=2, alpha=0.4, label="draws", zorder=1)
+    # Of the logarithm, which is closer to a straight line between the points of the grids.
+    heights, levels = np.log(np.maximum(density, 1e-300)), np.log(_levels(density))
+    ax.contour(*grids, heights.T, levels=levels, colors=BLACK, linewidths=0.9,
+               linestyles="solid", zorder=2)  # fmt: skip
+    held = ", ".join(f"{100 * part:g}" for part in HELD[::-1])
+    ax.add_line(Line2D([], [], color=BLACK, linewidth=0.9, label=f"exact: {held} %"))
+    if len(path):
+        _line(ax, *path.T, _FIRST)
+
+
+def _levels(density: np.ndarray) -> list[float]:
+    """Densities above which there are `HELD` of the probability, in rising order."""
+    sorted_density = np.sort(density, axis=None)[::-1]
+    held = np.cumsum(sorted_density) / density.sum()
+    levels = np.unique(sorted_density[np.searchsorted(held, HELD)])
+    return [level for level in levels if level > 0]
+
+
+def _line(ax, x, y, label) -> None:
+    ax.plot(x, y, "-o", color=VERMILION, linewidth=0.9, markersize=2.5, label=label, zorder=3)
+    ax.plot(x[:1], y[:1], "s", color=VERMILION, markersize=6, zorder=3)

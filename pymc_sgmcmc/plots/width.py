@@ -1,0 +1,135 @@
+"""The width of the draws in each coordinate, as the gradients that the chains saw judge it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pymc import Model
+
+from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.plots.forest import forest
+from pymc_sgmcmc.significance import excess
+from pymc_sgmcmc.stored_sums import samplers_in
+from pymc_sgmcmc.unconstrained import Unconstrain
+from pymc_sgmcmc.width import KINDS, TOLERANCE
+from pymc_sgmcmc.width_finding import NOTHING, WidthOfChains, judged_sums
+
+__all__ = ["plot_width"]
+
+
+def plot_width(
+    idata: Any,
+    model: Model | None = None,
+    *,
+    var_names: str | Sequence[str] | None = None,
+    kind: str = "direct",
+    ax: Any = None,
+) -> Any:
+    """Plot the variance of the draws over what the gradients say it should be, by coordinate.
+
+    It is what `check` looks at: for draws of the posterior the mean of (q - mean) dU/dq is 1 in
+    every coordinate, and for others about the ratio of their variance to the right one. A point
+    outside the grey band whose interval does not reach 1 is an alarm: intervals are of so many
+    standard errors as are significant with all coordinates looked at together. With a dense metric
+    coordinates are directions, each under the name of the coordinate that it mostly is; a
+    coordinate that none of them mostly is has no row.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        What `pm.sample` returned, from step methods of this package.
+    model : pymc.Model, optional
+        For the names of the coordinates; default that of the ``with`` block. Without one they are
+        numbers.
+    var_names : str or sequence of str, optional
+        Free variables of the model, default all.
+    kind : {"direct", "implied"}
+        "direct": from the gradients at the draws. "implied": from the sampler's balance of momenta
+        and gradients, often with a smaller error, but not of all samplers. `check` looks at both.
+    ax : matplotlib axes, optional
+        Default new ones, as high as the number of coordinates asks for.
+
+    Returns
+    -------
+    matplotlib axes
+        One row for each coordinate, the first on top.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to judge the width by, no such variable, or nothing of that kind; the
+        message says what it takes.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, plot_width
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     idata = pm.sample(step=SGHMC(), progressbar=False, random_seed=1)
+    >>> ax = plot_width(idata, model)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['mu']
+    """
+    one_of("kind", kind, KINDS)
+    samplers = samplers_in(idata)
+    if not samplers:
+        raise ValueError(
+            "There is no sample stat running_sums: no step method of this run is of this package. "
+            "check(idata, model).plot() judges the draws of any sampler, by exact gradients."
+        )
+    judged = [sums for k in range(samplers) if (sums := judged_sums(idata, k)).sizes["chain"]]
+    if not judged:
+        raise ValueError(NOTHING)
+    widths = [WidthOfChains(sums, kind) for sums in judged]
+    widths = [width for width in widths if np.isfinite(width.pooled)]
+    if not widths:
+        raise ValueError(
+            f"kind={kind!r}: no step method of this run has it. Choose kind={_other(kind)!r}."
+        )
+    names = _names(idata, model, var_names)
+    figures = []
+    for width in widths:
+        # The error of a small ratio is what it would be at 1, as `excess` has it.
+        half = width.times * width.error / np.clip(width.ratio, 0.1, 1.0)
+        wrong = excess(width.ratio, width.error, TOLERANCE, width.times) > 0
+        figures += zip(width.places, width.ratio, half, wrong, strict=True)
+    shown = sorted(figure for figure in figures if names is None or figure[0] in names)
+    if not shown:
+        raise ValueError(f"var_names={var_names!r}: {NOTHING}")
+    places, ratio, half, wrong = map(np.array, zip(*shown, strict=True))
+    labels = [f"coordinate {k}" if names is None else names[k] for k in places]
+    band = 1 - TOLERANCE, 1 + TOLERANCE
+    ax = forest(ax, labels, ratio, (ratio - half, ratio + half), wrong, band)
+    ax.set_xlabel(f"variance of the draws / what gradients imply ({kind})")
+    return ax
+
+
+def _other(kind: str) -> str:
+    return next(other for other in KINDS if other != kind)
+
+
+def _names(idata: Any, model: Model | None, var_names: Any) -> dict[int, str] | None:
+    """Names of the coordinates to show by their number; None: there is no model to name them."""
+    model = Model.get_context(error_if_none=False) if model is None else model
+    if model is None:
+        if var_names is not None:
+            raise ValueError(
+                f"var_names={var_names!r} needs the model, which names the coordinates: pass "
+                "model=, or call it in the model's with block."
+            )
+        return None
+    draws = Unconstrain(model)(idata)
+    of = dict(zip(draws.places, draws.names, strict=True))
+    if var_names is None:
+        return of
+    chosen = [var_names] if isinstance(var_names, str) else list(var_names)
+    value_names = {rv.name: model.rvs_to_values[rv].name for rv in model.free_RVs}
+    unknown = [name for name in chosen if name not in value_names]
+    if unknown:
+        raise ValueError(
+            f"var_names={var_names!r}: the model has no free variables {unknown}. It has "
+            f"{sorted(value_names)}."
+        )
+    wanted = {value_names[name] for name in chosen}
+    return {place: name for place, name in of.items() if name.split("[")[0] in wanted}
