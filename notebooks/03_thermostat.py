@@ -25,9 +25,10 @@
 # distribution.
 #
 # **Result:** with a friction of 1, which happens to be right, and with the thermostat, which does
-# not know it, $E\,x$, $E\,x^2$ and $P(x < 0)$ are within 2 % of the exact values; a friction of
-# 0.1 makes the density ten times too hot, and one of 10 leaves it stuck in the well where it
-# started.
+# not know it, $E\,x$, $E\,x^2$ and $P(x < 0)$ are within 2 % of the exact values. A friction of
+# 0.1 samples the density at ten times its temperature, and with one of 10 each copy stays in the
+# well where it started. For the mean, SGNHT has the right sd at four settings of step size and
+# injected noise, within 4 Monte Carlo errors; SGHMC has up to 2.5 times the right one.
 
 # %%
 # %matplotlib inline
@@ -43,12 +44,13 @@ import pandas as pd
 import pymc as pm
 from scipy import stats
 
-from pymc_sgmcmc import SGHMC, SGNHT
+from pymc_sgmcmc import SGHMC, SGNHT, autocorrelation_time, kinetic_temperature
 
 RANDOM_SEED = 2014
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"  # of Okabe and Ito
 
-logging.getLogger("pymc").setLevel(logging.ERROR)  # wrong draws are wanted here, warnings are not
+# Half of the runs below are wrong on purpose, and the chains would say so, in warnings.
+logging.getLogger("pymc").setLevel(logging.ERROR)
 plt.rcParams.update({"figure.constrained_layout.use": True, "figure.dpi": 90})
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
@@ -156,8 +158,8 @@ def unaware_of_noise(xi):
 
 
 def sample(make_step, *arguments, model=wells, **kwargs):
-    """Two chains of half a million steps each, of which every 100th is kept."""
-    settings = {"draws": 5000, "tune": 500, "chains": 2, "cores": 2, "random_seed": RANDOM_SEED}
+    """Two chains, of which every 100th step is kept, and the first 50,000 steps are not."""
+    settings = {"draws": 2000, "tune": 500, "chains": 2, "cores": 2, "random_seed": RANDOM_SEED}
     settings |= {"progressbar": False, "compute_convergence_checks": False} | kwargs
     with model:
         return pm.sample(step=make_step(*arguments), **settings)
@@ -165,14 +167,15 @@ def sample(make_step, *arguments, model=wells, **kwargs):
 
 # %%
 start = time.perf_counter()
-runs = {f"friction {xi:g}": sample(fixed, xi) for xi in (0.1, 1, 10)}
-runs["thermostat"] = sample(adaptive)
+draws = {0.1: 2000, 1: 8000, 10: 2000}  # more where we hope to be right
+runs = {f"friction {xi:g}": sample(fixed, xi, draws=draws[xi]) for xi in draws}
+runs["thermostat"] = sample(adaptive, draws=8000)
 print(f"{time.perf_counter() - start:.0f} seconds")
 
 
 # %%
 def estimates(idata):
-    """E x, E x^2 and P(x < 0), and their errors, from the spread of the copies."""
+    """E x, E x^2 and P(x < 0), and their errors, from the spread of copies and chains."""
     x = idata.posterior["x"].values  # (chain, draw, copy)
     means = np.stack([f.mean(axis=1).ravel() for f in (x, x**2, x < 0)])
     return means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(means.shape[1])
@@ -183,7 +186,8 @@ def table(runs):
     for name, idata in runs.items():
         values, errors = estimates(idata)
         rows[name] = [f"{v:.3f} ± {e:.3f}" for v, e in zip(values, errors, strict=True)]
-        rows[name].append(f"{idata.sample_stats['kinetic_temperature'].values.mean():.3f}")
+        measured = kinetic_temperature(idata)  # of each chain
+        rows[name].append(f"{measured['mean'].mean():.3f}")
     return pd.DataFrame(rows, index=["E x", "E x²", "P(x < 0)", "kinetic temperature"]).T
 
 
@@ -193,6 +197,8 @@ for T in (1.0, 10.0):
 shown
 
 # %% [markdown]
+# (±: one Monte Carlo error.)
+#
 # - **Friction 1** equals the noise: right.
 # - **Friction 0.1** brakes ten times too little. The temperature, the mean of $p^2$, is 10, and the
 #   draws are those of the density at temperature 10.
@@ -207,7 +213,7 @@ def errors_in_percent(name):
 
 
 for name in runs:
-    print(f"{name:13} E x, E x², P(x < 0) off by", np.round(errors_in_percent(name), 1), "%")
+    print(f"{name:13} E x, E x², P(x < 0) off by", np.round(errors_in_percent(name), 2), "%")
 
 # %%
 for name in ("friction 1", "thermostat"):
@@ -216,13 +222,14 @@ for name in ("friction 1", "thermostat"):
     assert np.all(abs(values - exact) < 4 * errors)
 
 hot, error = estimates(runs["friction 0.1"])
-assert np.all(abs(hot - moments_at(10.0)) < 4 * error + 0.01 * abs(moments_at(10.0)))
+at_10 = moments_at(10.0)  # exactly so for short steps; 1 % is for their length
+assert np.all(abs(hot - at_10) < 4 * error + 0.01 * abs(at_10))
 assert abs(hot[2] / exact[2] - 1) > 0.2
 
 cold = runs["friction 10"].posterior["x"].values
 crossings = np.count_nonzero(np.diff(cold > 0, axis=1))
 print(f"friction 10: {crossings} crossings of 0 in {cold.size:,} draws")
-assert crossings < 10
+assert crossings < 10 and np.all(abs(errors_in_percent("friction 10")) > 5)
 
 xi = runs["thermostat"].sample_stats["thermostat"].values
 print(f"thermostat: mean friction {xi.mean():.3f}")
@@ -256,7 +263,9 @@ plot_wells(runs)
 
 # %% [markdown]
 # Above: the draws (for a friction of 10 taller than the picture), and the exact density in black.
-# Below: the mean of $p^2$ over the copies at each draw.
+# Below: the temperature at each draw of the first chain, the mean of $p^2$ over the copies. In
+# your own model you have no exact density to draw, but you do have this temperature
+# (`kinetic_temperature`): where it is not 1, something is wrong.
 #
 # The friction, averaged over the copies, starts at 0.1 and finds the gradient noise within a
 # thousand steps:
@@ -277,10 +286,11 @@ assert first[0] < 0.5 and abs(first[100:].mean() - B) < 0.1
 #
 # What if nothing is known of the gradient noise, and SGHMC injects what its friction asks for, as
 # it does unless told otherwise? Then there is too much noise, whatever the friction: the
-# temperature is $1 + B/\xi$. A larger friction makes it less wrong, and slower.
+# temperature is $1 + B/\xi$. A larger friction makes it less wrong, and slower: see how the errors
+# of the last of the three have grown.
 
 # %%
-unaware = {xi: sample(unaware_of_noise, xi, draws=1000, tune=1000) for xi in (0.1, 1, 10)}
+unaware = {xi: sample(unaware_of_noise, xi, draws=1000) for xi in (0.1, 1, 10)}
 shown = table({f"friction {xi:g}, injects it": idata for xi, idata in unaware.items()})
 for xi in unaware:
     T = 1 + B / xi
@@ -290,7 +300,7 @@ shown
 # %%
 for xi, idata in unaware.items():
     values, errors = estimates(idata)
-    predicted = moments_at(1 + B / xi)
+    predicted = moments_at(1 + B / xi)  # 1 % is for the length of the steps
     assert np.all(abs(values - predicted) < 4 * errors + 0.01 * abs(predicted))
 
 # %% [markdown]
@@ -330,7 +340,7 @@ def friction_at(h, A):
 start = time.perf_counter()
 by_thermostat, by_friction = (
     {
-        setting: sample(step, *setting, model=normal, draws=10_000, random_seed=RANDOM_SEED + k)
+        setting: sample(step, *setting, model=normal, draws=6000, random_seed=RANDOM_SEED + k)
         for k, setting in enumerate(grid)
     }
     for step in (thermostat_at, friction_at)
@@ -351,22 +361,32 @@ for name, of_all in (("SGNHT", by_thermostat), ("SGHMC", by_friction)):
     for (h, A), idata in of_all.items():
         expected = 1.0 if name == "SGNHT" else np.sqrt(1 + h * V / (2 * A))
         row = {"sampler": name, "h": h, "A": A, "expected sd": expected}
-        row["sd"], row["error"] = width(idata)
-        if name == "SGNHT":
-            row["friction"] = idata.sample_stats["thermostat"].values.mean()
-            row["A + hV/2"] = A + h * V / 2
-        row["steps to an effective draw"] = 50 * 20_000 / az.ess(idata)["mu"].item()
+        row["sd"], row["±"] = width(idata)
+        row["steps to an effective draw"] = 50 * autocorrelation_time(idata)["mu"].item()
         rows.append(row)
 result = pd.DataFrame(rows).set_index(["sampler", "h", "A"])
 result.round(3)
 
 # %% [markdown]
-# (`sd`: relative to the exact one, with its Monte Carlo error.)
+# (sds are relative to the exact one.) And the friction at which SGNHT settles:
 
 # %%
-assert np.all(abs(result["sd"] - result["expected sd"]) < 4 * result["error"] + 0.01)
-settled = result.loc["SGNHT"]
-assert np.all(abs(settled["friction"] / settled["A + hV/2"] - 1) < 0.05)
+rows = []
+for (h, A), idata in by_thermostat.items():
+    frictions = idata.sample_stats["thermostat"].values
+    row = {"h": h, "A": A, "A + hV/2": A + h * V / 2, "friction": frictions.mean()}
+    row["±"] = az.mcse(frictions, method="mean").item()
+    rows.append(row)
+settled = pd.DataFrame(rows).set_index(["h", "A"])
+settled.round(3)
+
+# %% [markdown]
+# What is expected holds to first order in the step size: half a percent is allowed for the rest.
+
+# %%
+assert np.all(abs(result["sd"] - result["expected sd"]) < 4 * result["±"] + 0.005)
+off = abs(settled["friction"] - settled["A + hV/2"])
+assert np.all(off < 4 * settled["±"] + 0.005 * settled["A + hV/2"])
 
 # %%
 LINES = [(BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PINK, ":")]
@@ -380,8 +400,9 @@ def plot_means():
         ax.plot(at, posterior.pdf(at), color="0.8", lw=6, label="exact")
         for (colour, line), ((h, A), idata) in zip(LINES, of_all.items(), strict=True):
             draws = idata.posterior["mu"].values.ravel()
-            density = np.histogram(draws, bins=at[::4], density=True)[0]
-            ax.plot(at[2::4], density, line, color=colour, label=f"h = {h:g}, A = {A:g}")
+            density = np.histogram(draws, bins=at[::3], density=True)[0]
+            label = f"h = {h:g}, A = {A:g}"
+            ax.plot((at[:-1:3] + at[3::3]) / 2, density, line, color=colour, label=label)
         ax.set(title=name, xlabel=r"$\mu$", ylim=(0, 4.5), yticks=[])
     found, wanted = settled["friction"], settled["A + hV/2"]
     places = np.arange(len(found))
@@ -398,10 +419,10 @@ def plot_means():
 plot_means()
 
 # %% [markdown]
-# As in the paper: SGNHT is right in all four settings, SGHMC only where the step is short and the
-# friction large. And there it needs more steps for an effective draw than SGNHT does with a long
-# step. That is what the thermostat buys: steps that are ten times as long, without knowing the
-# noise.
+# As in the paper: SGNHT is right in all four settings, SGHMC nearly so where the step is short and
+# the friction large. (Two of its curves are the same one: $hV/(2A)$ is 0.5 in both.) And there it
+# needs five times as many steps for an effective draw as SGNHT does with a long step. That is what
+# the thermostat buys: steps that are ten times as long, without knowing the noise.
 #
 # It is no licence. One friction takes up noise that is equal in all directions; if some
 # parameters have noisier gradients than others, use `thermostat="coordinate"`, or no settings at
