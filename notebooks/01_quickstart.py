@@ -23,9 +23,10 @@
 # you see what to look at before you believe the draws, and what is gained when there are many
 # rows.
 #
-# **Result:** both give the same posterior, with means within 0.1 sd and sds within 8 %, Monte
-# Carlo error included. With 3020 rows NUTS is fast enough. From ten thousand to a million rows
-# the time of NUTS grows a hundredfold, and that of SGNHT hardly at all.
+# **Result:** both give the same posterior: means differ by 0.05 posterior sds at most, and sds by
+# 2 %, which is what chance makes of them (a Monte Carlo error is 0.03 sds, and 2 %). With 3020 rows
+# NUTS is fast enough. With more rows its time grows at least in proportion, and that of SGNHT
+# hardly: from ten thousand rows to a million it about doubles.
 
 # %%
 # %matplotlib inline
@@ -39,7 +40,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from pymc_sgmcmc import SGNHT, check, report
+from pymc_sgmcmc import SGLD, SGNHT, check, compare, report
 from pymc_sgmcmc.data import wells
 
 RANDOM_SEED = 2014
@@ -98,42 +99,39 @@ with model:
 # %% [markdown]
 # The first line above is worth reading. The step method found out by itself which data carry the
 # rows, and checked that the log-likelihood is a sum over them; the prior is always exact. If a
-# likelihood is no sum over rows it says so, and takes all of them.
+# likelihood is no sum over rows it says so, and takes all of them. (128 rows are where tuning
+# begins. What it came to is below.)
 #
 # ## The same posterior
+#
+# `compare` puts runs of the same model side by side: the error of the mean that is largest, in
+# posterior sds, the error of the sd that is largest, as a part of it, both with their Monte Carlo
+# errors, and what an effective draw costs.
+
+# %%
+comparison = compare({"NUTS": by_nuts}, {"SGNHT": by_sgnht}, rows=len(switched))
+comparison.round(3).T
+
+# %% [markdown]
+# Both errors are what chance makes of them: no more than two of their Monte Carlo errors. A bias of the sds of up to 2.5 % would have been no
+# surprise: SGNHT chooses its steps so that it expects less than that (5 % of a variance). Hence the
+# test is for 4 Monte Carlo errors, and these 2.5 % for the sds.
 
 
 # %%
-def compare(reference, other, variable="beta"):
-    """Difference of the means and ratio of the sds, both with their Monte Carlo errors."""
-    a, b = (idata.posterior[variable] for idata in (reference, other))
-    mean_a, mean_b = (x.mean(("chain", "draw")).values for x in (a, b))
-    sd_a, sd_b = (x.std(("chain", "draw")).values for x in (a, b))
-    ess_a, ess_b = (az.ess(idata)[variable].values for idata in (reference, other))
-    return pd.DataFrame(
-        {
-            "mean": mean_b,
-            "sd": sd_b,
-            "difference (sd)": (mean_b - mean_a) / sd_a,
-            "± (sd)": np.sqrt(1 / ess_a + 1 / ess_b),
-            "ratio of sds": sd_b / sd_a,
-            "±": np.sqrt(0.5 / ess_a + 0.5 / ess_b),
-        },
-        index=a.feature.values,
+def agree(comparison, bias=0.025):
+    """Whether two runs differ by no more than chance, and sds by no more than `bias` on top."""
+    other = comparison.iloc[1]
+    mean_error, sd_error = abs(other["mean_error"]), abs(other["sd_error"])
+    return mean_error < 4 * other["mean_error_mcse"] and (
+        sd_error < 4 * other["sd_error_mcse"] + bias
     )
 
 
-comparison = compare(by_nuts, by_sgnht)
-comparison.round(3)
+assert agree(comparison)
+
 
 # %%
-assert (abs(comparison["difference (sd)"]) < 0.1).all()
-assert (abs(comparison["ratio of sds"] - 1) < 0.08).all()
-
-# %% [markdown]
-# (The errors of the sds are those for a normal posterior, which this one nearly is.)
-
-
 # %%
 def plot_marginals(results, names):
     """NUTS filled, SGNHT as a line."""
@@ -215,11 +213,46 @@ assert result.conclusive and not result.alarms
 # sampling, the chains say so themselves, in a warning that names the cure. `04_tuning_and_trust`
 # shows each of these with a case that raises it.
 #
+# What does it look like when something is wrong? Here are settings of our own, which nobody has
+# tuned: SGLD, the simplest sampler of the package, with a step that is too long for the noise of
+# gradients on 50 rows.
+
+# %%
+with model:
+    step = SGLD(step_size=5e-5, batch_size=50, steps_per_draw=100)
+    wrong = pm.sample(step=step, **settings)
+    wrong_result = check(wrong, progressbar=False)
+print(wrong_result)
+
+# %%
+assert wrong_result.alarms and not agree(compare(by_nuts, wrong))
+compare({"NUTS": by_nuts}, {"SGLD, wrong": wrong}).round(3).T
+
+# %% [markdown]
+# R-hat and effective sample size see nothing: these chains mix well, in a distribution that is too
+# wide. But the chains said so while they sampled, `check` says it again, and NUTS agrees. (`Width`
+# looks along each coefficient with the others held fixed, where the posterior is narrow and noise
+# does most; the sds of the coefficients themselves are those of `Sds`, and of the comparison with
+# NUTS.)
+#
+# On your own data there may be no NUTS to ask. Then there is a test that takes only time: ask for a
+# fifth of the bias. If the results stay where they were, the bias did not matter.
+
+# %%
+with model:
+    by_careful_sgnht = pm.sample(step=SGNHT(bias_tolerance=0.01), **settings)
+careful = compare({"SGNHT": by_sgnht}, {"bias_tolerance=0.01": by_careful_sgnht})
+careful.round(3).T
+
+# %%
+assert agree(careful)
+
+# %% [markdown]
 # ## Many rows
 #
 # Simulated data of the same kind, with ten features. NUTS looks at all rows for each gradient;
 # SGNHT at a few, and at all of them only a few times while tuning. The time to 1000 effective
-# draws of the worst coefficient, on two cores:
+# draws of the worst coefficient, tuning included and compilation not, on two cores:
 
 # %%
 truth = np.random.default_rng(RANDOM_SEED).normal(scale=0.5, size=10)
@@ -234,10 +267,12 @@ def simulated(rows):
 
 def timed(rows, make_step, draws):
     """Draws, and the seconds to 1000 effective ones: of tuning and as many draws as that takes."""
+    # Two chains are few to judge the mixing by. Here they are timed.
+    quick = settings | {"chains": 2, "compute_convergence_checks": False}
     with simulated(rows):
         step = make_step()
         start = time.perf_counter()
-        idata = pm.sample(step=step, draws=draws, tune=draws, **settings | {"chains": 2})
+        idata = pm.sample(step=step, draws=draws, tune=draws, **quick)
         seconds = time.perf_counter() - start
     ess = az.ess(idata)["beta"].values.min()
     return idata, seconds / 2 * (1 + 1000 / ess)
@@ -245,10 +280,10 @@ def timed(rows, make_step, draws):
 
 # %%
 results = {}
-for rows in (10_000, 100_000, 1_000_000):
-    results["SGNHT", rows] = timed(rows, SGNHT, 1000)
-for rows in (1_000, 10_000, 100_000):
+for rows in (1_000, 10_000, 30_000):
     results["NUTS", rows] = timed(rows, pm.NUTS, 500)
+for rows in (10_000, 30_000, 100_000, 1_000_000):
+    results["SGNHT", rows] = timed(rows, SGNHT, 1000)
 
 # %%
 seconds = pd.Series({key: value for key, (_, value) in results.items()}).unstack(0)
@@ -263,37 +298,53 @@ ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds to 1000 effect
 ax.legend(frameon=False)
 plt.show()
 
+# %%
+assert seconds["SGNHT"][1_000_000] < 10 * seconds["SGNHT"][10_000]
+assert seconds["NUTS"][30_000] > seconds["SGNHT"][30_000]
+
 # %% [markdown]
 # The absolute times are those of one machine with other work to do. What carries over is the
 # slope. A thing to keep in mind: tuning needs the gradient of all rows a few times, and PyMC
 # copies the data at the end; both grow with the rows, but are done only once.
 #
-# Is it still right? Against NUTS where there is NUTS, and against the coefficients that made the
-# data, which should be within 4 posterior sds:
+# Is it still right? Where NUTS was run, compare with NUTS:
 
 # %%
-at_100_000 = compare(results["NUTS", 100_000][0], results["SGNHT", 100_000][0])
-at_100_000.round(3)
+of_nuts, of_sgnht = results["NUTS", 30_000][0], results["SGNHT", 30_000][0]
+at_30_000 = compare({"NUTS": of_nuts}, {"SGNHT": of_sgnht}, rows=30_000)
+at_30_000.round(3).T
 
 # %%
-assert (abs(at_100_000["difference (sd)"]) < 4 * at_100_000["± (sd)"] + 0.05).all()
-assert (abs(at_100_000["ratio of sds"] - 1) < 4 * at_100_000["±"] + 0.025).all()
+assert agree(at_30_000)
 
-beta = results["SGNHT", 1_000_000][0].posterior["beta"]
+# %% [markdown]
+# With a million rows NUTS would take about half an hour, if its time goes on growing in proportion
+# to the rows. `check` does not need it, and here we also know the coefficients that made the data.
+# They should be within a few posterior sds:
+
+# %%
+of_million = results["SGNHT", 1_000_000][0]
+result = check(of_million, simulated(1_000_000), progressbar=False)
+print(result)
+
+beta = of_million.posterior["beta"]
 distance = (beta.mean(("chain", "draw")).values - truth) / beta.std(("chain", "draw")).values
-print("a million rows: distance from the truth in posterior sds", distance.round(1))
-assert np.all(abs(distance) < 4)
+print("\nDistance from the truth in posterior sds:", distance.round(1))
 
 # %%
-assert seconds["SGNHT"][1_000_000] < 10 * seconds["SGNHT"][10_000]
-assert seconds["NUTS"][100_000] > seconds["SGNHT"][100_000]
+assert result.conclusive and not result.alarms
+assert np.all(abs(distance) < 4)
 
 # %% [markdown]
 # ## When to use it
 #
 # - One gradient of all rows takes you a millisecond or less: take NUTS.
-# - It takes longer, and rows are independent given the parameters: try `step=SGNHT()`, read
-#   `report`, print `check`.
+# - It takes longer, and rows are independent given the parameters: `step=SGNHT()`.
+#   1. Take a part of the rows on which NUTS takes minutes, sample it by both, and `compare`.
+#   2. Take all rows. Read the line about what is minibatched, then `report`, then `check`.
+#   3. Sample again with `bias_tolerance=0.01`, and `compare`.
+# - What `bias_tolerance` allows is too much, however small: NUTS. The bias of SGNHT does not go
+#   away with more draws.
 # - The posterior has several modes, or a funnel: no gradient sampler gets around them, and this
 #   one neither. See `02_samplers_compared`.
 

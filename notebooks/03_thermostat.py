@@ -250,7 +250,7 @@ def plot_wells(runs):
         top.hist(draws, bins=grid[::4], weights=weights, color=colour, alpha=0.6)
         top.plot(grid, density, color="black", lw=1.5)
         top.set(title=name, xlabel="x", ylim=(0, 0.7))
-        temperature = idata.sample_stats["kinetic_temperature"].values[0]
+        temperature = idata.sample_stats["kinetic_temperature"].values[0, :2000]
         bottom.plot(temperature, color=colour, lw=0.5)
         bottom.axhline(1, color="black", lw=1)
         bottom.set(yscale="log", xlabel="draw")
