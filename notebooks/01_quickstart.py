@@ -113,9 +113,10 @@ comparison = compare({"NUTS": by_nuts}, {"SGNHT": by_sgnht}, rows=len(switched))
 comparison.round(3).T
 
 # %% [markdown]
-# Both errors are what chance makes of them: no more than two of their Monte Carlo errors. A bias of the sds of up to 2.5 % would have been no
-# surprise: SGNHT chooses its steps so that it expects less than that (5 % of a variance). Hence the
-# test is for 4 Monte Carlo errors, and these 2.5 % for the sds.
+# Both errors are what chance makes of them: no more than two of their Monte Carlo errors. A bias of
+# the sds of up to 2.5 % would have been no surprise: SGNHT chooses its steps so that it expects
+# less than that (5 % of a variance). Hence the test is for 4 Monte Carlo errors, and these 2.5 %
+# for the sds.
 
 
 # %%
@@ -295,6 +296,8 @@ _, ax = plt.subplots(figsize=(6, 3.4))
 ax.plot(seconds["NUTS"].dropna(), "o-", color=BLUE, label="NUTS")
 ax.plot(seconds["SGNHT"].dropna(), "s-", color=ORANGE, label="SGNHT")
 ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds to 1000 effective draws")
+ax.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
+ax.minorticks_off()
 ax.legend(frameon=False)
 plt.show()
 
@@ -304,7 +307,8 @@ assert seconds["NUTS"][30_000] > seconds["SGNHT"][30_000]
 
 # %% [markdown]
 # The absolute times are those of one machine with other work to do. What carries over is the
-# slope. A thing to keep in mind: tuning needs the gradient of all rows a few times, and PyMC
+# slope. (Not in them: compilation, which takes seconds, or half a minute the first time.) A thing
+# to keep in mind: tuning needs the gradient of all rows a few times, and PyMC
 # copies the data at the end; both grow with the rows, but are done only once.
 #
 # Is it still right? Where NUTS was run, compare with NUTS:

@@ -209,9 +209,9 @@ assert off.abs().max().max() < 4
 # %% [markdown]
 # All of them are below 4. Of 36 numbers like these, one above 3 would be nothing to worry about: it
 # happens once in ten times. One above 4 happens once in five hundred times. (It did while this
-# notebook was written, with another seed: the sd of $\mu$ by MALA, which is exact, was 4.1 errors
-# too small. 20,000 more draws of the same chains were right within 0.3 %: chance, then. This is
-# how to find out.)
+# notebook was written, with other seeds: the sd of $\mu$ by MALA, which is exact, was 3.2 ± 0.8 %
+# too small. That of 20,000 more draws of the same chains was 0.1 ± 0.3 % too small: chance, then.
+# This is how to find out.)
 #
 # The histograms of the draws, over the exact densities (black):
 
@@ -399,11 +399,11 @@ off_near.round(1)
 
 # %% [markdown]
 # At a distance of 5 sds all nine samplers have been everywhere, and their means and sds are within
-# 4 Monte Carlo errors of the exact ones. But look at these errors: effective sample sizes are small,
-# except for Gibbs, which does not travel: it draws a mode anew every time. (Evaluations are those
-# of the density, its gradient, or a conditional. Metropolis does well in two dimensions, where a
-# proposal of 5 sds is accepted now and then; in twenty it would not be.) The first 500 draws of
-# one chain of each:
+# 4 Monte Carlo errors of the exact ones. But look at these errors: effective sample sizes are
+# small, except for Gibbs, which does not travel: it draws a mode anew every time. (Evaluations are
+# those of the density, its gradient, or a conditional. Metropolis does well in two dimensions,
+# where a proposal of 5 sds is accepted now and then; in twenty it would not be.) The first 500
+# draws of one chain of each:
 
 
 # %%
@@ -454,7 +454,7 @@ plot_paths(far, columns=3)
 # %% [markdown]
 # NUTS, SGLD and SGNHT never leave the mode that they come to while tuning. For SGLD and SGNHT
 # this is the middle one in all chains: R-hat is 1.00, the effective sample size is in the
-# thousands, and the sd of the draws is 1, where it should be 9.8. **No diagnostic that looks at
+# thousands, and the sd of the draws is 1, where it should be 9.85. **No diagnostic that looks at
 # draws or at gradients sees a mode that no chain has visited.** What helps is to start chains far
 # apart: they then stay in different modes, and R-hat shows it.
 
