@@ -133,7 +133,6 @@ assert agree(comparison)
 
 
 # %%
-# %%
 def plot_marginals(results, names):
     """NUTS filled, SGNHT as a line."""
     _, axes = plt.subplots(1, len(names), figsize=(10, 2.8))
