@@ -322,8 +322,8 @@ assert agree(at_30_000)
 
 # %% [markdown]
 # With a million rows NUTS would take a quarter of an hour or more, if its time goes on growing in
-# proportion to the rows. `check` does not need it, and here we also know the coefficients that made the data.
-# They should be within a few posterior sds:
+# proportion to the rows. `check` does not need it, and here we also know the coefficients that made
+# the data. They should be within a few posterior sds:
 
 # %%
 of_million = results["SGNHT", 1_000_000][0]
