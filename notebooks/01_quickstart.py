@@ -25,8 +25,8 @@
 #
 # **Result:** both give the same posterior: means differ by 0.05 posterior sds at most, and sds by
 # 2 %, which is what chance makes of them (a Monte Carlo error is 0.03 sds, and 2 %). With 3020 rows
-# NUTS is fast enough. With more rows its time grows at least in proportion, and that of SGNHT
-# hardly: from ten thousand rows to a million it about doubles.
+# NUTS is fast enough. With more rows its time grows, from ten to thirty thousand more than
+# threefold; that of SGNHT about doubles from ten thousand rows to a million.
 
 # %%
 # %matplotlib inline
@@ -132,7 +132,6 @@ def agree(comparison, bias=0.025):
 assert agree(comparison)
 
 
-# %%
 # %%
 def plot_marginals(results, names):
     """NUTS filled, SGNHT as a line."""
@@ -322,9 +321,9 @@ at_30_000.round(3).T
 assert agree(at_30_000)
 
 # %% [markdown]
-# With a million rows NUTS would take about half an hour, if its time goes on growing in proportion
-# to the rows. `check` does not need it, and here we also know the coefficients that made the data.
-# They should be within a few posterior sds:
+# With a million rows NUTS would take a quarter of an hour or more, if its time goes on growing in
+# proportion to the rows. `check` does not need it, and here we also know the coefficients that made
+# the data. They should be within a few posterior sds:
 
 # %%
 of_million = results["SGNHT", 1_000_000][0]

@@ -383,7 +383,7 @@ def overview(runs):
 
 near = {}
 for k, (name, step) in enumerate(on_grid.items()):
-    near[name] = sample(step, grid, random_seed=RANDOM_SEED + k)
+    near[name] = sample(step, grid, draws=1500, tune=500, random_seed=RANDOM_SEED + k)
 found = overview(near)
 found
 
@@ -402,13 +402,12 @@ off_near.round(1)
 # 4 Monte Carlo errors of the exact ones. But look at these errors: effective sample sizes are
 # small, except for Gibbs, which does not travel: it draws a mode anew every time. (Evaluations are
 # those of the density, its gradient, or a conditional. Metropolis does well in two dimensions,
-# where a proposal of 5 sds is accepted now and then; in twenty it would not be.) The first 500
+# where a proposal of 5 sds is accepted now and then; in twenty it would not be.) The first 300
 # draws of one chain of each:
 
 
 # %%
-# %%
-def plot_paths(runs, columns, draws=500):
+def plot_paths(runs, columns, draws=300):
     """The first draws of the first chain of each sampler, joined by lines, over the modes."""
     rows = -(-len(runs) // columns)
     size = (3 * columns, 3.1 * rows)
@@ -444,7 +443,7 @@ warnings.filterwarnings("ignore", "step_size=3 is not stable")  # on purpose, se
 cyclical = CyclicalCosine(initial=3.0, cycle=500, exploration=0.2)
 on_grid["cyclical SGLD"] = lambda: SGLD(step_size=cyclical, steps_per_draw=20)
 names = ["Metropolis", "Gibbs", "NUTS", "SGLD", "SGNHT", "cyclical SGLD"]
-far = {name: sample(on_grid[name], grid, draws=1000) for name in names}
+far = {name: sample(on_grid[name], grid, draws=1000, tune=500) for name in names}
 found_far = overview(far)
 found_far
 
@@ -474,7 +473,8 @@ assert found_far.loc["cyclical SGLD", "modes of all"] == 9
 # %%
 corners = [{"u": s * 12.0, "v": t * 12.0} for s in (-1, 1) for t in (-1, 1)]
 dispersed = {
-    name: sample(on_grid[name], grid, draws=500, initvals=corners) for name in ("NUTS", "SGNHT")
+    name: sample(on_grid[name], grid, draws=500, tune=500, initvals=corners)
+    for name in ("NUTS", "SGNHT")
 }
 overview(dispersed)
 
