@@ -16,7 +16,6 @@
 # ---
 
 # %% [markdown]
-# %% [markdown]
 # # Tuning and trust: what each warning means
 #
 # A stochastic-gradient sampler has no accept step that would put its errors right. With a step that
@@ -41,7 +40,16 @@ import numpy as np
 import pymc as pm
 from pymc.sampling.parallel import ParallelSamplingError
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, check, report
+from pymc_sgmcmc import (
+    SGHMC,
+    SGLD,
+    SGNHT,
+    check,
+    plot_temperature,
+    plot_thermostat,
+    plot_width,
+    report,
+)
 from pymc_sgmcmc.data import wells
 
 RANDOM_SEED = 2019
@@ -105,7 +113,11 @@ assert not found.alarms
 #   in every coordinate, whatever the model ($U$: minus the log posterior). Chains know that mean
 #   over all their inner steps.
 # - **Sds** and **Means**: what exact gradients, on all rows, at some of the draws imply.
-#
+
+# %%
+_ = plot_width(idata, model)
+
+# %% [markdown]
 # ## A step that is too long
 #
 # You may choose the settings yourself. Where no chain would survive them, you hear it before
@@ -163,11 +175,12 @@ with model:
 
 # %%
 assert said == {"width", "excursion"}
+_ = plot_temperature(idata)
 
 # %% [markdown]
 # The second warning is of a momentum that a chain at rest does not have once in $10^9$ draws. One
 # excursion is enough to make an sd too large. Alone, it means that the step is too long somewhere
-# in the posterior.
+# in the posterior. The kinetic temperature, above, says the same: it is to be 1.
 #
 # **Cure**: what the first one proposes. A control variate makes gradients far less noisy, for one
 # more gradient in each step, and needs a few draws of tuning to find its centre:
@@ -243,20 +256,20 @@ assert "centre" in said and not cured
 # %% [markdown]
 # ## A chain that is still on its way
 #
-# From far away, with little tuning and settings of one's own, the thermostat has taken up the heat
-# of the fall. It gives that back slowly: a thousand times as many steps are not enough here, so
-# starting closer is the better cure.
+# From far away, with little tuning and settings of one's own, the thermostat still takes up the heat
+# of the fall. It will need long to give it back, so starting closer is the better cure.
 
 # %%
 far = {"initvals": {"beta": np.full(4, 30.0)}}
 with model:
     own = {"step_size": 0.005, "diffusion": 20.0}
-    _, said = sample(SGNHT(steps_per_draw=3, **own), tune=20, draws=300, **far)
+    idata, said = sample(SGNHT(steps_per_draw=3, **own), tune=20, draws=300, **far)
     print("From PyMC's own start, with more tuning:")
     _, cured = sample(SGNHT(steps_per_draw=30, **own), tune=1000)
 
 # %%
 assert "thermostat" in said and not cured
+_ = plot_thermostat(idata, diffusion=20.0)
 
 # %% [markdown]
 # ## A posterior that is not what you think
@@ -395,7 +408,7 @@ assert not check(together, modes, progressbar=False).alarms
 # | the warning | means | do |
 # |---|---|---|
 # | width, by the step | the step is too long for its bias | halve `step_size`, or let it be tuned |
-# | width, by the noise | gradients heat the chain | `gradient="control_variate"`, larger batches, a thermostat |
+# | width, by the noise | gradients heat the chain | a control variate, larger batches |
 # | excursion, divergence | the step is unstable in places | halve `step_size` |
 # | thermostat | the chain has not settled | tune longer, start closer |
 # | centre | the control variate's centre is of no use | `gradient="auto"`, or plain |

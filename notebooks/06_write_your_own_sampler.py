@@ -16,7 +16,6 @@
 # ---
 
 # %% [markdown]
-# %% [markdown]
 # # Write your own sampler
 #
 # A sampler that the package does not have, from the equations of a paper to one that you can
