@@ -256,8 +256,8 @@ assert "centre" in said and not cured
 # %% [markdown]
 # ## A chain that is still on its way
 #
-# From far away, with little tuning and settings of one's own, the thermostat still takes up the heat
-# of the fall. It will need long to give it back, so starting closer is the better cure.
+# From far away, with little tuning and settings of one's own, the thermostat still takes up the
+# heat of the fall. It will need long to give it back, so starting closer is the better cure.
 
 # %%
 far = {"initvals": {"beta": np.full(4, 30.0)}}
