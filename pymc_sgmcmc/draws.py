@@ -9,7 +9,7 @@ import xarray as xr
 
 from pymc_sgmcmc.compat import from_groups, to_groups
 
-__all__ = ["evenly", "posterior_of", "sampler_stat", "spread", "with_draws"]
+__all__ = ["at_draws", "evenly", "posterior_of", "sampler_stat", "spread", "with_draws"]
 
 
 def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr.Dataset:
@@ -36,8 +36,7 @@ def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr
         )
     chosen = posterior.data_vars if names is None else names
     drawn = {name: posterior[name].transpose("chain", "draw", ...) for name in chosen}
-    found = xr.Dataset(drawn, attrs=posterior.attrs)
-    return found.assign_coords({dim: found[dim] for dim in ("chain", "draw")})
+    return xr.Dataset(drawn, attrs=posterior.attrs)
 
 
 def sampler_stat(idata: Any, name: str) -> np.ndarray | None:
@@ -66,6 +65,11 @@ def evenly(chains: int, length: int, draws: int | None) -> np.ndarray:
     if draws is None or draws >= chains * length:
         return np.arange(length)
     return spread(length, max(draws // chains, 1))
+
+
+def at_draws(posterior: xr.Dataset, kept: np.ndarray) -> xr.Dataset:
+    """The draws `kept` of each chain, under the numbers that they have."""
+    return posterior.assign_coords(draw=posterior["draw"]).isel(draw=kept)
 
 
 def with_draws(idata: Any, kept: np.ndarray, more: Mapping[str, xr.Dataset]) -> Any:

@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.bar import with_bar
 from pymc_sgmcmc.checks import natural, one_of, positive
-from pymc_sgmcmc.draws import evenly, posterior_of, with_draws
+from pymc_sgmcmc.draws import at_draws, evenly, posterior_of, with_draws
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.per_draw import check_memory, labelled
 from pymc_sgmcmc.row_terms import RowTerm, row_terms
@@ -108,7 +108,7 @@ def log_likelihood(
     chains, length = flat.values.shape[:2]
     kept = evenly(chains, length, draws)
     points = [flat.point(chain * length + int(draw)) for chain in range(chains) for draw in kept]
-    posterior = posterior_of(idata).isel(draw=kept)
+    posterior = at_draws(posterior_of(idata), kept)
     terms = row_terms(model, observed, points[0])
     chosen = {term.name: _random_rows(term, rows, random_seed) for term in terms}
     shapes = {term.name: _shape(term, chosen[term.name]) for term in terms}

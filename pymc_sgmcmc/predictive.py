@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.bar import with_bar
 from pymc_sgmcmc.checks import natural, positive
-from pymc_sgmcmc.draws import evenly, posterior_of, with_draws
+from pymc_sgmcmc.draws import at_draws, evenly, posterior_of, with_draws
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.new_data import NewData
 from pymc_sgmcmc.per_draw import check_memory, labelled
@@ -104,7 +104,7 @@ def predict(
             "depend on: sample again with them in var_names= (or without var_names=)."
         )
     kept = evenly(whole.sizes["chain"], whole.sizes["draw"], draws)
-    posterior = whole.isel(draw=kept)
+    posterior = at_draws(whole, kept)
     points = _points(posterior, free)
     with new.in_place():
         arrays = _drawn(free, new.on(wanted), points, max_memory, random_seed, progressbar)
