@@ -37,8 +37,8 @@ def log_likelihood(
 
     On all rows and not scaled, also of a model with `pm.Minibatch`, some rows and one draw at a
     time: it takes hardly more memory than its result. That is draws times rows numbers, 32 GB for
-    4000 draws and a million rows, and `arviz.loo` takes about four times as much again, and some
-    minutes for a million rows. So take fewer of either:
+    4000 draws and a million rows; and `arviz.loo` takes some times as much, and about ten minutes
+    for a million rows, however few the draws are. So take fewer of either:
 
     - ``draws=1000``: the posterior is thinned to them, and with it all that is returned;
     - ``rows=10_000``: so many random rows. Their ``elpd``, times N / n for all N rows, has an error
