@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["entry_name", "places"]
+__all__ = ["entry_name", "places", "shaped"]
 
 
 def entry_name(name: str, shape: tuple[int, ...], index: int) -> str:
@@ -21,3 +21,11 @@ def places(
     numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     of = dict(zip(all_vars, numbers, strict=True))
     return np.concatenate([of[var] for var in vars])
+
+
+def shaped(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """The variables of those shapes in `flat` (..., d), end to end: each (..., *shape)."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    parts = np.split(flat, ends[:-1], axis=-1)
+    lead = flat.shape[:-1]
+    return [part.reshape((*lead, *shape)) for part, shape in zip(parts, shapes, strict=True)]

@@ -59,7 +59,7 @@ class NewData:
         needed = _data_of(wanted)
         observed = _data_of(model.rvs_to_values[rv] for rv in model.observed_RVs)
         for data in (needed | observed) - self._values.keys():
-            if (shape := self._shape(data)) == _shape(data):
+            if (shape := self._new_shape(data)) == _shape(data):
                 continue
             if data in needed:
                 what = repr(data.name) if data in model.data_vars else "an array that is no pm.Data"
@@ -123,7 +123,7 @@ class NewData:
         dims = self._model.named_vars_to_dims.get(data.name) or [None] * len(shape)
         return [dim or (None if k else n) for k, (dim, n) in enumerate(zip(dims, shape))]
 
-    def _shape(self, data: SharedVariable) -> tuple[int, ...]:
+    def _new_shape(self, data: SharedVariable) -> tuple[int, ...]:
         """What follows for the shape of data that are not given."""
         return tuple(self._lengths.get(key, n) for key, n in zip(self._keys(data), _shape(data)))
 

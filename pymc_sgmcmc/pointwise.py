@@ -75,8 +75,8 @@ def log_likelihood(
     Raises
     ------
     ValueError
-        If the result would need more than `max_memory`; the message says how much, and how many
-        draws or rows it is enough for. If there is no such variable, or a free one is missing.
+        If the result would need more than `max_memory`; the message says how much, and for how many
+        draws that is enough. If there is no such variable, or a free one is missing.
 
     Examples
     --------

@@ -96,7 +96,8 @@ def predict(
     wanted = _wanted(model, var_names)
     new = NewData(model, new_data or {}, coords or {}, wanted)
     whole = posterior_of(idata)
-    free = [rv for rv in model.free_RVs if rv in set(ancestors(wanted))]
+    depended_on = set(ancestors(wanted))
+    free = [rv for rv in model.free_RVs if rv in depended_on]
     missing = [rv.name for rv in free if rv.name not in whole]
     if missing:
         raise ValueError(

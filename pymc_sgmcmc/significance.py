@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["ALPHA", "critical", "excess", "is_wrong", "largest_energy"]
+__all__ = ["ALPHA", "critical", "error_at_one", "excess", "is_wrong", "largest_energy"]
 
 ALPHA = 0.004
 """Chance of a false alarm of a test of all chains, for all coordinates together."""
@@ -35,12 +35,16 @@ def is_wrong(deviation, error, tolerance: float, times: float):
         return (np.abs(deviation) > tolerance) & (np.abs(deviation) > times * error)
 
 
+def error_at_one(ratio, error):
+    """The error that a ratio would have if it were 1: errors are in proportion to small ratios."""
+    return error / np.clip(ratio, 0.1, 1.0)
+
+
 def excess(ratio, error, tolerance: float, times: float):
     """How far a variance ratio is beyond what is tolerable and what is chance; below 0: it is not.
 
-    The error of a ratio is in proportion to it: that of a small one is what it would be at 1.
-    `times`: the standard errors that are significant. -inf where nothing is known.
+    The error of a small ratio is what it would be at 1. `times`: the standard errors that are
+    significant. -inf where nothing is known.
     """
-    error = error / np.clip(ratio, 0.1, 1.0)
-    beyond = np.abs(ratio - 1) - np.maximum(tolerance, times * error)
+    beyond = np.abs(ratio - 1) - np.maximum(tolerance, times * error_at_one(ratio, error))
     return np.where(np.isfinite(beyond), beyond, -np.inf)

@@ -12,7 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.draws import posterior_of
-from pymc_sgmcmc.entries import entry_name, places
+from pymc_sgmcmc.entries import entry_name, places, shaped
 from pymc_sgmcmc.manifolds import FLAT
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.space import manifold_of
@@ -65,11 +65,9 @@ class FlatDraws:
 
     def point(self, index: int) -> dict[str, np.ndarray]:
         """The values of all value variables by name at the draw in row `index` of `flat()`."""
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        parts = np.split(self.flat()[index], ends[:-1])
+        values = shaped(self.flat()[index], self.shapes)
         point = {
-            var.name: part.reshape(shape).astype(var.dtype)
-            for var, shape, part in zip(self.vars, self.shapes, parts, strict=True)
+            var.name: value.astype(var.dtype) for var, value in zip(self.vars, values, strict=True)
         }
         return point | {var.name: value for var, value in self.others_at(index).items()}
 

@@ -4,29 +4,21 @@ import matplotlib
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 
 from pymc_sgmcmc import evaluation
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.check import Checker, check
-from pymc_sgmcmc.compat import from_groups
 from pymc_sgmcmc.exact_gradients import ExactGradients, thinned
 from pymc_sgmcmc.implied import BLOCKS, implied
 from pymc_sgmcmc.mixing import MOST, mixing
 from pymc_sgmcmc.significance import ALPHA, critical
 from pymc_sgmcmc.unconstrained import FlatDraws, flat_draws
+from tests.drawn import posterior_of
 
 matplotlib.use("agg")
 
 D, ROWS, PRIOR_SD = 6, 400, 10.0
 PYTHON = Backend(compile_kwargs={"mode": "FAST_COMPILE"})  # nothing to compile
-
-
-def posterior_of(**values):
-    """What pm.sample would return; each array is (chain, draw, ...)."""
-    dims = {k: ("chain", "draw", *(f"{k}_{i}" for i in range(v.ndim - 2)))
-            for k, v in values.items()}  # fmt: skip
-    return from_groups({"posterior": xr.Dataset({k: (dims[k], v) for k, v in values.items()})})
 
 
 class Regression:

@@ -8,14 +8,13 @@ import xarray as xr
 
 from pymc_sgmcmc import compare, comparison
 from pymc_sgmcmc.compat import from_groups
+from tests.drawn import dataset_of
 
 
 def data(*, stats=None, labels=None, seconds=None, **values):
     """What pm.sample would return; each array is (chain, draw, ...)."""
-    dims = {k: ("chain", "draw", *(f"{k}_{i}" for i in range(v.ndim - 2)))
-            for k, v in values.items()}  # fmt: skip
     attrs = {} if seconds is None else {"sampling_time": seconds}
-    posterior = xr.Dataset({k: (dims[k], v) for k, v in values.items()}, labels, attrs)
+    posterior = dataset_of(values, labels, attrs)
     stats = {k: (("chain", "draw", "m")[: v.ndim], v) for k, v in (stats or {}).items()}
     return from_groups({"posterior": posterior, "sample_stats": xr.Dataset(stats)})
 

@@ -7,22 +7,14 @@ import tracemalloc
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 
 from pymc_sgmcmc import SteinDiscrepancy, ksd, stein
-from pymc_sgmcmc.compat import from_groups
 from pymc_sgmcmc.ksd import independent, stein_test
 from pymc_sgmcmc.stein import signs, standardized, stein_sums
 from pymc_sgmcmc.unconstrained import FlatDraws
+from tests.drawn import posterior_of
 
 PHI = 0.8
-
-
-def posterior_of(**values):
-    """What pm.sample would return; each array is (chain, draw, ...)."""
-    dims = {k: ("chain", "draw", *(f"{k}_{i}" for i in range(v.ndim - 2)))
-            for k, v in values.items()}  # fmt: skip
-    return from_groups({"posterior": xr.Dataset({k: (dims[k], v) for k, v in values.items()})})
 
 
 def autoregression(rng, phi, shape):

@@ -27,6 +27,7 @@ from pymc_sgmcmc.plots.exact_density import exact_log_density
 from pymc_sgmcmc.significance import ALPHA, critical
 from pymc_sgmcmc.stored_sums import ROWS
 from pymc_sgmcmc.width import TOLERANCE
+from tests.drawn import dataset_of
 
 matplotlib.use("agg")
 from matplotlib import pyplot as plt
@@ -45,11 +46,9 @@ def no_figures_left():
 
 def dataset(values, start=0):
     """Variables or stats, each (chain, draw, ...)."""
-    dims = {k: ("chain", "draw", *(f"{k}_{i}" for i in range(v.ndim - 2)))
-            for k, v in values.items()}  # fmt: skip
     chains, draws = next(iter(values.values())).shape[:2]
     coords = {"draw": start + np.arange(draws), "chain": np.arange(chains)}
-    return xr.Dataset({k: (dims[k], v) for k, v in values.items()}, coords)
+    return dataset_of(values, coords)
 
 
 def data(stats=None, warmup=None, start=0, **values):

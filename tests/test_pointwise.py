@@ -13,18 +13,17 @@ from scipy import stats
 from pymc_sgmcmc import log_likelihood, row_terms
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.compat import from_groups
+from tests.drawn import dataset_of
 
 N, CHAINS, LENGTH = 600, 2, 30
 LEAD = ("chain", "draw")
 
 
-def data_of(seed=0, **values):
+def data_of(**values):
     """What pm.sample would return, with a sample stat; each array is (chain, draw, ...)."""
-    dims = {k: (*LEAD, *(f"{k}_{i}" for i in range(v.ndim - 2))) for k, v in values.items()}
-    posterior = xr.Dataset({k: (dims[k], v) for k, v in values.items()})
     lead = next(iter(values.values())).shape[:2]
     stats_of = xr.Dataset({"lp": (LEAD, np.arange(np.prod(lead)).reshape(lead))})
-    return from_groups({"posterior": posterior, "sample_stats": stats_of})
+    return from_groups({"posterior": dataset_of(values), "sample_stats": stats_of})
 
 
 class Regression:

@@ -3,10 +3,9 @@
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 
 from pymc_sgmcmc import predict
-from pymc_sgmcmc.compat import from_groups
+from tests.drawn import posterior_of
 
 CHAINS, LENGTH, N = 4, 500, 100
 LEAD = ("chain", "draw")
@@ -16,14 +15,7 @@ OFFSETS = np.array([0.0, 10.0, 20.0]) + 0.1 * rng.normal(size=(CHAINS, LENGTH, 3
 FEATURES, GROUPS = rng.normal(size=(N, 2)), rng.integers(3, size=N)
 
 
-def data_of(**values):
-    """What pm.sample would return, without the constants that it keeps."""
-    dims = {k: (*LEAD, *(f"{k}_{i}" for i in range(v.ndim - 2))) for k, v in values.items()}
-    posterior = xr.Dataset({name: (dims[name], values[name]) for name in values})
-    return from_groups({"posterior": posterior})
-
-
-DRAWS = data_of(beta=BETA, offset=OFFSETS)
+DRAWS = posterior_of(beta=BETA, offset=OFFSETS)
 
 
 def labelled(observed="data"):
@@ -118,7 +110,7 @@ def test_refusals():
         x, z, y = pm.Minibatch(pm.Data("x", np.ones(N)), np.ones(N), np.ones(N), batch_size=10)
         pm.Normal("obs", pm.Normal("a") * x * z, observed=y, total_size=N)
     with pytest.raises(ValueError, match=r"lacks an array that is no pm.Data: .* shape \(3,\)"):
-        predict(data_of(a=np.ones((1, 3))), half, {"x": np.ones(3)})
+        predict(posterior_of(a=np.ones((1, 3))), half, {"x": np.ones(3)})
     with pytest.raises(ValueError, match="has 3 'row', and other data have 2"):
         predict(DRAWS, model, NEW | {"groups": [0, 1, 2]})
     with pytest.raises(ValueError, match=r"dtype float64, and the model's is int"):
@@ -130,7 +122,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"has \['obs', 'mean'\], not \['beta'\]"):
         predict(DRAWS, model, NEW, var_names=["beta"])
     with pytest.raises(ValueError, match=r"lacks the free variables \['offset'\]"):
-        predict(data_of(beta=BETA), model, NEW)
+        predict(posterior_of(beta=BETA), model, NEW)
     with pytest.raises(ValueError, match=r"obs \(2,\) at 2000 draws .* draws=1000, or"):
         predict(DRAWS, model, NEW, max_memory=CHAINS * LENGTH * 8)
 
@@ -142,7 +134,7 @@ def test_a_length_that_cannot_follow(new):
         x = pm.Data("x", np.zeros(N))
         pm.Normal("obs", pm.Normal("slope") * x, observed=np.zeros(N))
     with pytest.raises(ValueError, match="'obs' has the fixed length 100 of its observed array"):
-        predict(data_of(slope=np.zeros((2, 5))), model, {"x": np.zeros(new)})
+        predict(posterior_of(slope=np.zeros((2, 5))), model, {"x": np.zeros(new)})
 
 
 def test_free_variables_are_never_drawn_again():
@@ -152,6 +144,6 @@ def test_free_variables_are_never_drawn_again():
         slope = pm.Normal("slope", 0, scale)
         x = pm.Data("x", np.ones(N), dims="row")
         pm.Normal("obs", slope * x, 1e-6, observed=np.zeros(N), dims="row")
-    draws = data_of(slope=np.full((2, 5), 50.0))
+    draws = posterior_of(slope=np.full((2, 5), 50.0))
     found = predict(draws, model, {"x": [1.0, 2.0], "scale": 3.0})
     np.testing.assert_allclose(found.predictions["obs"].mean(LEAD), [50, 100], rtol=1e-5)

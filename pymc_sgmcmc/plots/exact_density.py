@@ -10,6 +10,7 @@ from pymc import Model
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.entries import shaped
 from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
@@ -73,11 +74,9 @@ def _log_jacobian(model: Model, draws: FlatDraws) -> np.ndarray:
     (graph,) = model.replace_rvs_by_values([pt.add(*terms, 0.0)])
     batched = [pt.tensor(dtype=var.dtype, shape=(None, *var.type.shape)) for var in draws.vars]
     output = vectorize_graph(graph, dict(zip(draws.vars, batched, strict=True)))
-    ends = np.cumsum([int(np.prod(shape)) for shape in draws.shapes])
-    parts = np.split(draws.flat(), ends[:-1], axis=1)
     values = [
-        np.ascontiguousarray(part.reshape(n, *shape), var.dtype)
-        for part, shape, var in zip(parts, draws.shapes, draws.vars, strict=True)
+        np.ascontiguousarray(value, var.dtype)
+        for value, var in zip(shaped(draws.flat(), draws.shapes), draws.vars, strict=True)
     ]
     (found,) = interpreted(batched, [output])(*values)
     return np.broadcast_to(found, n)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["by_name", "grids_for", "refined", "support"]
+__all__ = ["grids_for", "refined", "support"]
 
 MARGIN = 0.25
 """How much farther than the draws the axes go to either side, of their range."""
@@ -61,13 +61,3 @@ def refined(
     coarse = [grid[part] for grid, part in zip(grids, box, strict=True)]
     fine = [np.linspace(grid[0], grid[-1], FINER * len(grid)) for grid in coarse]
     return fine, RectBivariateSpline(*coarse, inner)(*fine)
-
-
-def by_name(names, shapes, points: np.ndarray) -> dict[str, np.ndarray]:
-    """Points (n, d) as values of the variables, each (n, *shape)."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    parts = np.split(points, ends[:-1], axis=1)
-    return {
-        name: part.reshape(len(points), *shape)
-        for name, shape, part in zip(names, shapes, parts, strict=True)
-    }

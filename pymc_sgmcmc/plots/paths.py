@@ -8,9 +8,10 @@ import numpy as np
 
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.draws import sampler_stat
-from pymc_sgmcmc.plots.style import BACKGROUND, BLACK, line_style
+from pymc_sgmcmc.plots.panels import panels
+from pymc_sgmcmc.plots.style import BACKGROUND, BLACK, add_legend, line_style
 
-__all__ = ["Paths", "draw_lines", "shade_tuning", "stat_paths"]
+__all__ = ["Paths", "draw_lines", "label_axes", "shade_tuning", "side_by_side", "stat_paths"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,3 +106,21 @@ def shade_tuning(ax: Any, paths: Paths) -> None:
         ends = paths.draw[0] - 0.5, paths.draw[paths.tuning] - 0.5
         ax.axvspan(*ends, color=BACKGROUND, linewidth=0, label="tuning", zorder=0)
     ax.set_xlim(paths.draw[0] - 0.5, paths.draw[-1] + 0.5)
+
+
+def side_by_side(axes: Any, paths: Paths, what: str) -> tuple[np.ndarray, bool]:
+    """A wide axes over draws and a narrow one beside it, for each step method: as `panels`."""
+    return panels(
+        axes, paths.samplers, 2, size=(8, 2.6), sharex="col", sharey="row", what=what,
+        width_ratios=[3, 1],
+    )  # fmt: skip
+
+
+def label_axes(axes: np.ndarray, paths: Paths, having: str, ylabel: str, *, ours: bool) -> None:
+    """Titles, labels and a legend of the axes over draws, one for each step method."""
+    for number, ax in enumerate(axes):
+        if paths.samplers > 1:
+            ax.set_title(f"step method {number} with {having}", fontsize=9)
+        ax.set_ylabel(ylabel)
+    axes[-1].set_xlabel("draw")
+    add_legend(axes, ours=ours)

@@ -9,8 +9,9 @@ from pymc import Model
 
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.draws import posterior_of
+from pymc_sgmcmc.entries import shaped
 from pymc_sgmcmc.plots.exact_density import exact_log_density
-from pymc_sgmcmc.plots.grids import by_name, grids_for, refined, support
+from pymc_sgmcmc.plots.grids import grids_for, refined, support
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped
 from pymc_sgmcmc.plots.on_density import draw_contours, draw_curve
 from pymc_sgmcmc.plots.panels import single_panel
@@ -106,8 +107,9 @@ def plot_phase(
         raise ValueError(f"resolution={resolution!r} must be at least 2: points along an axis.")
     grids = grids_for(flat, ranges, resolution or GRID[len(labels)])
     points = np.stack([grid.ravel() for grid in np.meshgrid(*grids, indexing="ij")], axis=1)
-    points = by_name(names, shapes, np.concatenate([flat[:1], points]))
-    log_density = exact_log_density(model, points)[1:].reshape([len(grid) for grid in grids])
+    points = shaped(np.concatenate([flat[:1], points]), shapes)
+    by_name = dict(zip(names, points, strict=True))
+    log_density = exact_log_density(model, by_name)[1:].reshape([len(grid) for grid in grids])
     if not np.isfinite(log_density).any():
         raise ValueError(f"ranges={ranges!r}: the density is zero there.")
     ends = support(grids, log_density) if ranges is None else ranges

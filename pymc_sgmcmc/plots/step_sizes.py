@@ -6,8 +6,8 @@ import numpy as np
 
 from pymc_sgmcmc.draws import sampler_stat
 from pymc_sgmcmc.plots.panels import panels
-from pymc_sgmcmc.plots.paths import Paths, draw_lines, shade_tuning, stat_paths
-from pymc_sgmcmc.plots.style import ORANGE, add_legend
+from pymc_sgmcmc.plots.paths import Paths, draw_lines, label_axes, shade_tuning, stat_paths
+from pymc_sgmcmc.plots.style import ORANGE
 
 __all__ = ["plot_step_sizes"]
 
@@ -69,11 +69,7 @@ def plot_step_sizes(idata: Any, *, axes: Any = None) -> np.ndarray:
             ax.set_yscale("log")
         else:
             ax.set_ylim(bottom=0)
-        if paths.samplers > 1:
-            ax.set_title(f"step method {number} with a step size", fontsize=9)
-        ax.set_ylabel("step size h (time)")
-    axes[-1, 0].set_xlabel("draw")
-    add_legend(axes[:, 0], ours=ours)
+    label_axes(axes[:, 0], paths, "a step size", "step size h (time)", ours=ours)
     return axes[:, 0]
 
 

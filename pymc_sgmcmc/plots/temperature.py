@@ -7,9 +7,15 @@ import numpy as np
 
 from pymc_sgmcmc.draws import sampler_stat
 from pymc_sgmcmc.plots.levels import levels_for
-from pymc_sgmcmc.plots.panels import panels
-from pymc_sgmcmc.plots.paths import Paths, draw_lines, shade_tuning, stat_paths
-from pymc_sgmcmc.plots.style import EXPECTED, add_legend, line_style
+from pymc_sgmcmc.plots.paths import (
+    Paths,
+    draw_lines,
+    label_axes,
+    shade_tuning,
+    side_by_side,
+    stat_paths,
+)
+from pymc_sgmcmc.plots.style import EXPECTED, line_style
 from pymc_sgmcmc.stored_sums import running_sums, samplers_in
 from pymc_sgmcmc.temperature import kinetic_temperature
 
@@ -73,11 +79,8 @@ def plot_temperature(
     paths = stat_paths(idata, "kinetic_temperature", "")
     given = levels_for("temperature", temperature, paths.samplers, zero=False)
     window = paths.window(window)
-    axes, ours = panels(
-        axes, paths.samplers, 2, size=(8, 2.6), sharex="col", sharey="row",
-        what="over draws and means, for each step method that has a momentum",
-        width_ratios=[3, 1],
-    )  # fmt: skip
+    what = "over draws and means, for each step method that has a momentum"
+    axes, ours = side_by_side(axes, paths, what)
     centres, smooth = paths.windows(window)
     for number, (left, right) in enumerate(axes):
         draw_lines(left, centres, smooth[..., number], paths.chains, linewidth=1)
@@ -89,13 +92,9 @@ def plot_temperature(
             right.axhline(expected[-1], **EXPECTED)
         of = means.isel(sampler=number) if "sampler" in means.dims else means
         _draw_means(right, paths.chains, of["mean"].values, of["mcse"].values)
-        if paths.samplers > 1:
-            left.set_title(f"step method {number} with a momentum", fontsize=9)
-        many = f"mean of {window} draws" if window > 1 else "of each draw"
-        left.set_ylabel(f"kinetic temperature\n({many})")
-    axes[-1, 0].set_xlabel("draw")
+    many = f"mean of {window} draws" if window > 1 else "of each draw"
+    label_axes(axes[:, 0], paths, "a momentum", f"kinetic temperature\n({many})", ours=ours)
     axes[-1, 1].set_xlabel(f"chain (mean ± {ERRORS} MCSE)")
-    add_legend(axes[:, 0], ours=ours)
     return axes
 
 

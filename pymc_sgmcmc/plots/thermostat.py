@@ -6,9 +6,14 @@ from typing import Any
 import numpy as np
 
 from pymc_sgmcmc.plots.levels import levels_for
-from pymc_sgmcmc.plots.panels import panels
-from pymc_sgmcmc.plots.paths import draw_lines, shade_tuning, stat_paths
-from pymc_sgmcmc.plots.style import EXPECTED, add_legend, line_style
+from pymc_sgmcmc.plots.paths import (
+    draw_lines,
+    label_axes,
+    shade_tuning,
+    side_by_side,
+    stat_paths,
+)
+from pymc_sgmcmc.plots.style import EXPECTED, line_style
 
 __all__ = ["plot_thermostat"]
 
@@ -73,11 +78,8 @@ def plot_thermostat(
     levels = levels_for("diffusion", diffusion, paths.samplers, zero=True)
     window = paths.window(window)
     centres, smooth = paths.windows(window)
-    axes, ours = panels(
-        axes, paths.samplers, 2, size=(8, 2.6), sharex="col", sharey="row",
-        what="over draws and distribution, for each step method with a thermostat",
-        width_ratios=[3, 1],
-    )  # fmt: skip
+    what = "over draws and distribution, for each step method with a thermostat"
+    axes, ours = side_by_side(axes, paths, what)
     for number, ((left, right), level) in enumerate(zip(axes, levels, strict=True)):
         draw_lines(left, paths.draw, paths.values[..., number], None, linewidth=0.5, alpha=0.25)
         draw_lines(left, centres, smooth[..., number], paths.chains, linewidth=1.2)
@@ -86,12 +88,9 @@ def plot_thermostat(
         if level is not None:
             left.axhline(level, label="injected diffusion", **EXPECTED)
             right.axhline(level, **EXPECTED)
-        if paths.samplers > 1:
-            left.set_title(f"step method {number} with a thermostat", fontsize=9)
-        left.set_ylabel("thermostat's friction ξ\n(1 / time)")
-    axes[-1, 0].set_xlabel("draw")
+    ylabel = "thermostat's friction ξ\n(1 / time)"
+    label_axes(axes[:, 0], paths, "a thermostat", ylabel, ours=ours)
     axes[-1, 1].set_xlabel("density")
-    add_legend(axes[:, 0], ours=ours)
     return axes
 
 

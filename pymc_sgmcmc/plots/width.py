@@ -8,7 +8,7 @@ from pymc import Model
 
 from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.plots.forest import forest
-from pymc_sgmcmc.significance import excess
+from pymc_sgmcmc.significance import error_at_one
 from pymc_sgmcmc.stored_sums import samplers_in
 from pymc_sgmcmc.unconstrained import Unconstrain
 from pymc_sgmcmc.width import KINDS, TOLERANCE
@@ -90,10 +90,8 @@ def plot_width(
     names = _names(idata, model, var_names)
     figures = []
     for width in widths:
-        # The error of a small ratio is what it would be at 1, as `excess` has it.
-        half = width.times * width.error / np.clip(width.ratio, 0.1, 1.0)
-        wrong = excess(width.ratio, width.error, TOLERANCE, width.times) > 0
-        figures += zip(width.places, width.ratio, half, wrong, strict=True)
+        half = width.times * error_at_one(width.ratio, width.error)
+        figures += zip(width.places, width.ratio, half, width.excess > 0, strict=True)
     shown = sorted(figure for figure in figures if names is None or figure[0] in names)
     if not shown:
         raise ValueError(f"var_names={var_names!r}: {NOTHING}")
