@@ -71,6 +71,7 @@ class Observed(ChainStep):
             noise=self.widening(rate - self.subtracted()),
             temperature=self.temperature,
             friction=self.settled(rate),
+            time=h * self.running_sums.steps,
             plain=plain,
             energy=self.watched.energy,
             dimension=self.space.dimension,

@@ -44,6 +44,8 @@ class Sight:
     temperature : float
     friction : float or None
         Where the thermostats should settle on average, if there are any.
+    time : float
+        That of the inner steps which the sums are of, in the sampler's units.
     plain : float or None
         The noise of plain gradients relative to that of the control variate, if there is one.
     energy : float
@@ -61,6 +63,7 @@ class Sight:
     noise: np.ndarray
     temperature: float
     friction: float | None
+    time: float
     plain: float | None
     energy: float
     dimension: int
@@ -157,11 +160,14 @@ def _energy(sight: Sight) -> Alarm | None:
 
 
 def _thermostat(sight: Sight) -> Alarm | None:
-    """A friction that gradient noise does not explain."""
-    if sight.friction is None or not sight.width.sums.steps:
+    """A friction that neither gradient noise nor chance explains."""
+    if sight.friction is None or not (sight.friction > 0 and sight.time > 0):
         return None
     ratio = float(sight.width.sums.mean("xi").mean()) / sight.friction
-    if not sight.friction > 0 or 0.5 < ratio < 2:
+    # By the linearised dynamics the variance of its mean over a time t is 2 A / (d t), for every
+    # thermal mass; before it has settled it is less.
+    error = np.sqrt(2 / (sight.dimension * sight.time * sight.friction))
+    if 0.5 < ratio < 2 or abs(ratio - 1) < critical(ALPHA, np.inf, 1) * error:
         return None
     return Alarm(
         "thermostat",

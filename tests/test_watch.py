@@ -229,6 +229,22 @@ def test_a_thermostat_that_noise_does_not_explain():
     )
 
 
+def test_a_thermostat_has_time_to_wander():
+    """Chains of a short while after tuning; and a friction's mean errs as the alarm says it does."""
+    with gaussian() as model:
+        step = SGNHT(step_size=0.1, metric=1 / PRECISIONS, steps_per_draw=10)
+    frictions = []
+    for seed in range(60):
+        step.start_chain(np.random.default_rng(seed))
+        point, _ = walk(step, model.initial_point(), 6)
+        step.stop_tuning()
+        point, warnings = walk(step, point, 40)
+        assert kinds(warnings) == []
+        frictions.append(step.running_sums.mean("xi").mean())
+    ratio = np.std(frictions) / np.sqrt(2 * 1.0 / (3 * 40.0))
+    assert abs(ratio - 1) < 4 / np.sqrt(2 * 60)
+
+
 def test_gradient_noise_is_no_reason_for_a_thermostat_alarm():
     """The friction settles at A + h V / 2, six times A."""
     with means(noise=(100.0, 100.0, 100.0)):
@@ -262,8 +278,8 @@ def sight_of(**facts):
     target = SimpleNamespace(coordinate=lambda k: f"q[{k}]")
     settings = {
         "where": "x, draw 7", "target": target, "tuned": tuned, "width": width,
-        "noise": np.zeros(3), "temperature": 1.0, "friction": None, "plain": None, "energy": 0.0,
-        "dimension": 3, "stationary": True,
+        "noise": np.zeros(3), "temperature": 1.0, "friction": None, "time": 0.0, "plain": None,
+        "energy": 0.0, "dimension": 3, "stationary": True,
     }  # fmt: skip
     return Sight(**settings | facts)
 
