@@ -54,7 +54,7 @@ def test_ranks_of_the_truth_are_uniform(family, sampler):
     model, names, simulate = family(rng)
     ranks = []
     with model:
-        step = sampler()
+        step = sampler(backend="numba")
         for seed in range(REPLICATES):
             truth, y = simulate(rng)
             pm.set_data({"y": y.astype(model["y"].dtype)})

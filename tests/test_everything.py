@@ -57,15 +57,14 @@ def reference():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["c", "numba"])
-def test_everything_in_one_run(backend, reference):
+def test_everything_in_one_run(reference):
     with everything(minibatch=True, marginalised=False) as model:
         free = [v for v in model.free_RVs if v.name != "which"]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "This step method does not sample")
             ours = SGNHT(
                 free, step_size=0.02, diffusion=30.0, thermostat="coordinate", steps_per_draw=50,
-                backend=backend,
+                backend="numba",
             )  # fmt: skip
         gibbs = pm.CategoricalGibbsMetropolis([model["which"]], model=full_data(model))
         idata = sample([ours, gibbs], draws=4000, tune=400, chains=4)

@@ -244,7 +244,7 @@ def test_both_modes_of_a_mixture(sampler):
             settings = {"step_size": 0.005, "batch_size": 6, "steps_per_draw": 400}
             settings |= {"diffusion": 2.0} if sampler is gSGNHT else {"friction": 2.0}
             settings |= {"noise_estimate": 0.5} if sampler is SGGMC else {}  # h V / 2
-        idata = sample(sampler(**settings), draws=4000, tune=200, chains=2)
+        idata = sample(sampler(backend="numba", **settings), draws=4000, tune=200, chains=2)
     above = draws(idata, "v1")[..., 1] > 0
     by_chain = above.mean(axis=1)
     assert np.all((by_chain > 0.05) & (by_chain < 0.95)), "a chain stayed in one mode"

@@ -30,7 +30,7 @@ def test_the_settings_of_the_readme(cls, n_features):
         pm.Bernoulli("switched", logit_p=X @ beta, observed=y)
         step = cls(steps_per_draw=1000, backend="numba", **SETTINGS[cls])
         idata = pm.sample(
-            draws=1500, tune=50, chains=4, cores=2, step=step, random_seed=11, progressbar=False
+            draws=900, tune=50, chains=4, cores=2, step=step, random_seed=11, progressbar=False
         )
     beta = idata.posterior["beta"]
     mean, sd = beta.mean(("chain", "draw")).values, beta.std(("chain", "draw")).values
