@@ -230,7 +230,7 @@ def test_a_thermostat_that_noise_does_not_explain():
 
 
 def test_a_thermostat_has_time_to_wander():
-    """Chains of a short while after tuning; and a friction's mean errs as the alarm says it does."""
+    """Chains of a short while after tuning; and the mean of a friction errs as is allowed for."""
     with gaussian() as model:
         step = SGNHT(step_size=0.1, metric=1 / PRECISIONS, steps_per_draw=10)
     frictions = []
