@@ -18,7 +18,19 @@
 # %% [markdown]
 # # Matrix factorisation: SGHMC and SGNHT over the grid of the thermostat paper
 #
-# RESULT
+# Ding et al. (2014, Bayesian sampling using stochastic gradient thermostats, NIPS) factorise the
+# ratings of MovieLens and Netflix with the model of Salakhutdinov and Mnih (2008), and compare
+# SGHMC and SGNHT over a grid of step sizes and injected noise. Here is their grid, on ratings of
+# known truth, and on a file of ratings if you have one.
+#
+# **Result:** SGNHT's held-out RMSE is within 1 % of the noise, and of that of exact Gibbs sampling
+# by 0.1 %, in all eight settings; 90 % intervals contain 90 % of the held-out ratings. SGHMC is 2
+# to 80 times too hot, the more the longer the step, and diverges with the longest step and the
+# smaller noise: what the paper says of it. Gibbs sampling, where a model allows it as here, needs a
+# second for better draws than either has in the same time.
+#
+# `FULL_SIZE=1` in the environment takes 1500 x 1500 ratings of rank 5 and as many steps as the
+# paper. The results are those of the small size.
 
 # %%
 # %matplotlib inline
@@ -56,7 +68,7 @@ plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 # rating is $U_u^\top V_i$ plus noise of sd 0.5.
 
 # %%
-users, items, rank = (2000, 1000, 5) if FULL else (400, 300, 2)
+users, items, rank = (1500, 1500, 5) if FULL else (400, 400, 2)
 share = 0.5 if FULL else 0.8  # of the matrix, for training
 sigma = 0.5
 rng = np.random.default_rng(RANDOM_SEED)
@@ -70,7 +82,7 @@ def rows(chosen):
     return pd.DataFrame({"user": user, "item": item, "rating": everything[chosen]})
 
 
-train, test = rows(part < share), rows((part > share) & (part < share + (0.1 if FULL else 0.2)))
+train, test = rows(part < share), rows((part > share) & (part < share + 0.15))
 truth = expected[test["user"], test["item"]]
 
 
@@ -157,16 +169,18 @@ baselines.round(4)
 # the `friction` of SGHMC and the `diffusion` of SGNHT are $a / \sqrt\eta$. The noise of minibatches
 # of 400 ratings, of variance $V$, adds $\eta V / 2$ to $a$. SGHMC does not know of it: its
 # temperature should be about $1 + \eta V / (2 a)$. SGNHT finds it out. As in the paper $a$ is 0.01
-# or 0.1, and four $\eta$ are in the ratio 2 : 4 : 6 : 8; their unit is chosen so that the least
-# noise exceeds the smaller $a$.
+# or 0.1, and the four $\eta$ are in the ratio 2 : 4 : 6 : 8, here such that $\eta V / 2$ is about
+# 0.1, 0.2, 0.3 and 0.4. ($V$ is $N / 400$ times the curvature, ratings of a user over $\sigma^2$.)
 #
 # All chains start at the point estimate. The energy of a fall from far above would heat both
 # samplers, and keep the thermostat busy for longer than the short chains last.
 
 # %%
-ETAS = np.array([2, 4, 6, 8]) * (2e-7 if FULL else 4e-7)
 BATCH, DRAWS, BURN_IN = 400, 200, 100
 STEPS = 320 if FULL else 20  # of each draw
+noise = len(train) / BATCH * 2 * len(train) / (users + items) / sigma**2  # V, about
+ETAS = np.array([0.2, 0.4, 0.6, 0.8]) / noise
+print("eta:", *(f"{eta:.3g}" for eta in ETAS))
 
 
 def sample(model, sampler, eta, a, start, **more):
@@ -181,57 +195,49 @@ def sample(model, sampler, eta, a, start, **more):
         step = sampler(**settings, **rate, **more)
         try:
             return pm.sample(DRAWS, tune=BURN_IN, step=step, chains=2, cores=cores, **kwargs)
-        except (SamplingError, ParallelSamplingError):
+        except (SamplingError, ParallelSamplingError) as error:
+            if "non-finite" not in str(error):
+                raise
             return None
 
 
-def figures(idata, test, sigma):
+def figures(idata, test, sigma, truth=None):
     """What is known of the predictions of one run."""
+    if idata is None:
+        return {"RMSE": np.inf}
     U, V = (idata.posterior[name].values for name in "UV")  # (chain, draw, row, factor)
     each = np.array([[predicted(*f, test) for f in zip(*c)] for c in zip(U, V)], "f")
     chains, mean, sd = each.mean(axis=1), each.mean(axis=(0, 1)), each.std(axis=(0, 1))
-    few = xr.Dataset({"rating": (("chain", "draw", "row"), each[..., :50])})
-    few = autocorrelation_time(SimpleNamespace(posterior=few))["rating"]
     row = {"RMSE": rmse(mean, test), "±": abs(np.diff([rmse(c, test) for c in chains]))[0] / 2}
-    row["RMSE of a draw"] = np.mean([rmse(c, test) for c in each[:, -1]])
+    row["of a draw"] = np.mean([rmse(c, test) for c in each[:, -1]])
     row["temperature"] = float(kinetic_temperature(idata)["mean"].mean())
+    row["sd"] = np.sqrt(np.mean(sd**2))
     error = abs(mean - test["rating"].values)
     row["90 % of ratings"] = np.mean(error < 1.645 * np.sqrt(sd**2 + sigma**2))
-    row["steps"] = STEPS * float(few.median())
-    return row, mean, sd
+    if truth is not None:
+        row["without chance"] = np.sqrt(sigma**2 + np.mean((mean - truth) ** 2))
+        row["90 % of means"] = np.mean(abs(mean - truth) < 1.645 * sd)
+    few = xr.Dataset({"rating": (("chain", "draw", "row"), each[..., :50])})
+    few = autocorrelation_time(SimpleNamespace(posterior=few))["rating"]
+    return row | {"steps": STEPS * float(few.median())}
 
 
-def grid(model, test, sigma, start, etas):
-    """Figures, means and sds of predictions, by sampler, a and eta."""
-    found = {}
-    for sampler in (SGHMC, SGNHT):
-        for a, eta in [(a, eta) for a in (0.01, 0.1) for eta in etas]:
-            idata = sample(model, sampler, eta, a, start)
-            if idata is None:
-                found[sampler.__name__, a, eta] = {"RMSE": np.inf}, None, None
-            else:
-                found[sampler.__name__, a, eta] = figures(idata, test, sigma)
-    return found
-
-
-def tabled(found, more):
-    table = pd.DataFrame({name: row | more(*rest) for name, (row, *rest) in found.items()}).T
-    return table.rename_axis(index=["sampler", "a", "eta"])
+def grid(model, start, etas, *of_test):
+    settings = [(S, a, eta) for S in (SGHMC, SGNHT) for a in (0.01, 0.1) for eta in etas]
+    rows = {
+        (S.__name__, a, eta): figures(sample(model, S, eta, a, start), *of_test)
+        for S, a, eta in settings
+    }
+    return pd.DataFrame(rows).T.rename_axis(index=["sampler", "a", "eta"])
 
 
 # %%
-def beside_truth(mean, sd):
-    if mean is None:
-        return {}
-    inside = abs(mean - truth) < 1.645 * sd
-    return {"90 % of means": np.mean(inside), "sd / Gibbs": np.sqrt(np.mean(sd**2)) / gibbs_sd}
-
-
 start = time.perf_counter()
-gibbs_mean, gibbs_sd = by_gibbs.mean(axis=0), np.sqrt(by_gibbs.var(axis=0).mean())
-found = grid(model, test, sigma, point, ETAS)
+table = grid(model, point, ETAS, test, sigma, truth)
 print(f"{time.perf_counter() - start:.0f} seconds")
-table = tabled(found, beside_truth)
+gibbs_rmse, gibbs_sd = rmse(by_gibbs.mean(axis=0)), np.sqrt(by_gibbs.var(axis=0).mean())
+covered = np.mean(abs(by_gibbs.mean(axis=0) - truth) < 1.645 * by_gibbs.std(axis=0))
+print(f"Gibbs: RMSE {gibbs_rmse:.4f}, sd {gibbs_sd:.4f}, 90 % of means {covered:.4f}")
 table.round(4)
 
 
@@ -241,10 +247,11 @@ def plot_grid(table, floor=None):
     for (sampler, a), rows in table.groupby(level=["sampler", "a"]):
         style = {"color": ORANGE if sampler == "SGHMC" else BLUE, "label": f"{sampler}, a = {a:g}"}
         style |= {"marker": "o", "linestyle": "--" if a == 0.1 else "-"}
-        etas = 1e7 * rows.index.get_level_values("eta")
-        for ax, name in zip(axes, ("RMSE", "RMSE of a draw", "temperature"), strict=True):
+        etas = 1e7 * rows.index.get_level_values("eta").values
+        for ax, name in zip(axes, ("RMSE", "of a draw", "temperature"), strict=True):
             ax.plot(etas, rows[name].replace(np.inf, np.nan), **style)
-            ax.set(xlabel=r"$10^7 \eta$", title=name, xticks=etas)
+            ax.set(xlabel=r"$10^7 \eta$", title=name.replace("of", "RMSE of"), xticks=etas)
+            ax.xaxis.set_major_formatter("{x:.2g}")
     if floor:
         axes[0].axhline(floor, color=GREY, label="Gibbs")
     axes[2].set_yscale("log")
@@ -252,12 +259,17 @@ def plot_grid(table, floor=None):
     plt.show()
 
 
-plot_grid(table, rmse(gibbs_mean))
+plot_grid(table, gibbs_rmse)
 
 # %% [markdown]
-# (An RMSE of `inf`: the chain diverged, and has no points in the figure. "steps": to an independent
-# draw of a prediction. "90 % of means": how many of the expected ratings, without noise, are in
-# their 90 % intervals.) The intervals of ratings are as good with `predict`, which draws ratings:
+# (An RMSE of `inf`: the chain diverged, and has no point in the figure. "of a draw": the RMSE of
+# single draws. "without chance": the RMSE that the same predictions have on average over the noise
+# of held-out ratings, whose own RMSE varies by 0.5 %. "90 % of means": how many expected ratings,
+# without noise, are in their 90 % intervals. "steps": to an independent draw of a prediction.)
+#
+# The mean prediction hides a lot: SGHMC's RMSE is right with the larger $a$ at temperatures from 2
+# to 5, as what is too wide averages out. Single draws and intervals show it. The
+# intervals of ratings are as good with `predict`, which draws ratings:
 
 # %%
 best = sample(model, SGNHT, ETAS[1], 0.1, point)
@@ -268,17 +280,16 @@ coverage = np.mean((low < test["rating"].values) & (test["rating"].values < high
 print(f"in the 90 % intervals: {100 * coverage:.1f} % of the ratings")
 
 # %%
-by = {name: table.loc[name] for name in ("SGHMC", "SGNHT")}
-assert (by["SGNHT"]["RMSE"] < 1.01 * exact).all()
-assert (abs(by["SGNHT"]["RMSE"] / sigma - 1) < 0.01).all()
-assert (abs(by["SGNHT"]["RMSE"] / rmse(gibbs_mean) - 1) < 0.001).all()
-assert np.ptp(by["SGNHT"]["RMSE of a draw"]) < 0.01 * exact  # whatever the setting
-assert (abs(by["SGNHT"]["sd / Gibbs"] - 1) < 0.15).all()
-assert (abs(by["SGNHT"]["90 % of ratings"] - 0.9) < 0.01).all() and abs(coverage - 0.9) < 0.015
-# SGHMC: hotter with each eta, and more so with the smaller a.
-for a in (0.01, 0.1):
-    assert (by["SGHMC"].loc[a, "temperature"].dropna().diff().dropna() > 0).all()
-assert (by["SGHMC"]["temperature"].dropna() > 1.3).all()
+thermostat, fixed = table.loc["SGNHT"], table.loc["SGHMC"]
+assert (thermostat["RMSE"] < 1.01 * exact).all()
+assert (thermostat["without chance"] < 1.01 * sigma).all()
+assert (abs(thermostat["RMSE"] / gibbs_rmse - 1) < 0.001).all()
+assert np.ptp(thermostat["of a draw"]) < 0.01 * exact  # whatever the setting
+assert (abs(thermostat["sd"] / gibbs_sd - 1) < 0.12).all()
+assert (abs(thermostat["90 % of ratings"] - 0.9) < 0.01).all() and abs(coverage - 0.9) < 0.015
+assert np.isinf(fixed.loc[0.01, "RMSE"].iloc[-1])  # diverged, as in the paper
+assert (fixed["sd"].dropna() > 1.3 * gibbs_sd).all() and (fixed["temperature"].dropna() > 1.8).all()
+assert (fixed.loc[0.1, "sd"].diff().dropna() > 0).all()
 
 # %% [markdown]
 # ## A file of ratings
@@ -293,7 +304,7 @@ if RATINGS is None:
 else:
     with open(RATINGS, encoding="latin-1") as lines:
         first = lines.readline()
-    separator, header = "::" if "::" in first else ",", 0 if first[:1].isalpha() else None
+    separator, header = "::" if "::" in first else ",", None if first[0].isdigit() else 0
     table = pd.read_csv(RATINGS, sep=separator, header=header, engine="python", usecols=[0, 1, 2])
     table.columns = ["user", "item", "rating"]
     names, counts = ["user", "item"], [table[name].nunique() for name in ("user", "item")]
@@ -302,23 +313,35 @@ else:
     centre = table["rating"][~held_out].mean()
     table["rating"] = table["rating"].astype(float) - centre
     train, test = table[~held_out], table[held_out]
-    rank, shape = 10, (*counts, 10, 0.4, np.sqrt(0.5))
+    shape = *counts, 10, 0.4, np.sqrt(0.5)
     *_, point = sweeps(train, *shape, 50, noise=0)
-    rated = grid(
-        factorisation(train, *shape), test, shape[-1], balanced(*point), ETAS / ETAS[0] * 2e-7
-    )
-    rated = tabled(rated, lambda mean, sd: {})
-    print(
-        f"RMSE of the mean {rmse(0, test):.4f}, of the point estimate "
-        f"{rmse(predicted(*point, test), test):.4f}"
-    )
+    etas = np.array([2, 4, 6, 8]) * 1e-7
+    rated = grid(factorisation(train, *shape), balanced(*point), etas, test, shape[-1])
+    print(f"RMSE of the mean: {rmse(0, test):.4f}; of the point estimate:", end=" ")
+    print(f"{rmse(predicted(*point, test), test):.4f}")
     print(rated.round(4).to_string())
     plot_grid(rated)
 
 # %% [markdown]
 # ## What differs from the paper, and why
 #
-# DIFFERS
+# - **The data.** The paper's RMSE are in a figure, without numbers, and its data are not
+#   here: there is nothing to put beside ours but what it says. SGHMC "gets worse and worse as $\eta$
+#   increases", above all with the smaller $a$, and diverges with the largest $\eta$: so here.
+#   SGNHT is stable: so here. Its kinetic energy is 0.5 a coordinate: our temperature of 1; with the
+#   smaller $a$ short chains still cool down, at 1.01 to 1.25.
+# - **$\eta$** are ours on our ratings, in the same ratio: what matters is $\eta V / (2 a)$.
+# - **The model** has fixed priors and a fixed precision instead of Wishart hyperpriors, so that all
+#   figures have an exact reference. The matrix is dense, since an RMSE within 1 % of the noise
+#   takes a hundred ratings for each factor of a user.
+# - **The integrator** is BAOAB. The paper's, Euler's, makes variances too small by about the share
+#   $\alpha / 2$. With $\alpha$ at 0.2 to 0.5 that would be seen.
+# - **The thermostat's mass** is this package's. With the paper's, 1, it would need longer than
+#   these chains to settle.
+# - **No cross-validation**: all settings are shown. Two chains a setting; the error of an RMSE is
+#   half their difference.
+# - In a file of ratings some items have many more than others, and noisier gradients. One
+#   thermostat balances only their average: `thermostat="coordinate"` has one for each.
 
 # %%
 packages = ("pymc_sgmcmc", "pymc", "pytensor", "arviz", "numpy", "scipy", "matplotlib")
