@@ -24,10 +24,10 @@
 # known truth, and on a file of ratings if you have one.
 #
 # **Result:** SGNHT's held-out RMSE is within 1 % of the noise, and of that of exact Gibbs sampling
-# by 0.1 %, in all eight settings; its 90 % intervals contain 89 to 90 % of the held-out ratings. SGHMC is 2
-# to 80 times too hot, the more the longer the step, and diverges with the longest step and the
-# smaller noise: what the paper says of it. Gibbs sampling, where a model allows it as here, needs a
-# second for better draws than either has in the same time.
+# by 0.1 %, in all eight settings; its 90 % intervals contain 89 to 90 % of the held-out ratings.
+# SGHMC is 2 to 80 times too hot, the more the longer the step, and diverges with the longest step
+# and the smaller noise: what the paper says of it. Gibbs sampling, where a model allows it as here,
+# needs a second for better draws than either has in the same time.
 #
 # `FULL_SIZE=1` in the environment takes 1500 x 1500 ratings of rank 5 and as many steps as the
 # paper. The results are those of the small size.
@@ -238,6 +238,7 @@ print(f"{time.perf_counter() - start:.0f} seconds")
 gibbs_rmse, gibbs_sd = rmse(by_gibbs.mean(axis=0)), np.sqrt(by_gibbs.var(axis=0).mean())
 covered = np.mean(abs(by_gibbs.mean(axis=0) - truth) < 1.645 * by_gibbs.std(axis=0))
 print(f"Gibbs: RMSE {gibbs_rmse:.4f}, sd {gibbs_sd:.4f}, 90 % of means {covered:.4f}")
+thermostat, fixed = table.loc["SGNHT"], table.loc["SGHMC"]
 table.round(4)
 
 
@@ -269,8 +270,9 @@ plot_grid(table, gibbs_rmse)
 #
 # The mean prediction hides a lot: SGHMC's RMSE is right with the larger $a$ at temperatures from 2
 # to 5, as what is too wide averages out. Single draws and the intervals of means show it. Those of
-# SGNHT with the larger $a$ are 5 % too narrow, as eight thousand steps hold only some ten independent
-# draws: random walk, as the paper says of large $a$. The intervals of ratings are as good with `predict`, which draws ratings:
+# SGNHT with the larger $a$ are 5 % too narrow, as eight thousand steps hold only some ten
+# independent draws: random walk, as the paper says of large $a$. The intervals of ratings are as
+# good with `predict`, which draws ratings:
 
 # %%
 best = sample(model, SGNHT, ETAS[1], 0.1, point)
@@ -281,7 +283,6 @@ coverage = np.mean((low < test["rating"].values) & (test["rating"].values < high
 print(f"in the 90 % intervals: {100 * coverage:.1f} % of the ratings")
 
 # %%
-thermostat, fixed = table.loc["SGNHT"], table.loc["SGHMC"]
 assert (thermostat["RMSE"] < 1.01 * exact).all()
 assert (thermostat["without chance"] < 1.01 * sigma).all()
 assert (abs(thermostat["RMSE"] / gibbs_rmse - 1) < 0.001).all()
@@ -328,9 +329,9 @@ else:
 #
 # - **The data.** The paper's RMSE are in a figure, without numbers, and its data are not here:
 #   there is nothing to put beside ours but what it says. SGHMC "gets worse and worse results as
-#   $\eta$ increases", above all with the smaller $a$, and diverges with the largest $\eta$: so here.
-#   SGNHT is stable: so here. Its kinetic energy is 0.5 a coordinate: our temperature of 1; with the
-#   smaller $a$ short chains still cool down, at 1.01 to 1.25.
+#   $\eta$ increases", above all with the smaller $a$, and diverges with the largest $\eta$: so
+#   here. SGNHT is stable: so here. Its kinetic energy is 0.5 a coordinate: our temperature of 1;
+#   with the smaller $a$ short chains still cool down, at 1.01 to 1.25.
 # - **$\eta$** are ours on our ratings, in the same ratio: what matters is $\eta V / (2 a)$.
 # - **The model** has fixed priors and a fixed precision instead of Wishart hyperpriors, so that all
 #   figures have an exact reference. The matrix is dense, since an RMSE within 1 % of the noise
