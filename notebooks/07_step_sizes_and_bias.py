@@ -134,6 +134,7 @@ for ax, (name, idata) in zip(axes, runs.items(), strict=True):
 axes[0].set_ylabel(r"$\theta_2$")
 axes[0].plot([], [], "k", label="exact: 50, 80, 99 %")
 fig.legend(loc="outside upper center", frameon=False, fontsize=8)
+
 # %% [markdown]
 # With steps that fall, draws follow the posterior. With $h = 0.005$ the noise of a gradient of one
 # observation, which grows as $h^2$ against the $2h$ that is injected, makes sds 1.2 and 1.3 times
@@ -222,7 +223,9 @@ for (name, case), color in zip(cases.items(), ["k", BLUE, GREEN, PINK, ORANGE], 
     )
 ax.set(xscale="log", yscale="log", xlabel="step size h", ylabel=r"|bias of $E\,q^2$|")
 ax.set_xticks([0.05, 0.1, 0.2, 0.5], ["0.05", "0.1", "0.2", "0.5"], minor=False)
+ax.minorticks_off()
 ax.legend(frameon=False, fontsize=8)
+
 # %%
 assert (abs(slopes["slope"] - slopes["theory"]) < 0.1).all()
 

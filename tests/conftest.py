@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytensor
 import pytest
 
-gc.set_threshold(100_000, 20, 50)  # a fifth of the time went to cycles among them
+gc.set_threshold(100_000, 20, 50)  # the collector took a fifth of the time
 pytensor.config.traceback__limit = 0  # where each variable of a graph was made
 
 
