@@ -33,9 +33,14 @@
 #
 # Here is the same contest on characters of a text, with PyMC's own optimisers on the same model.
 #
-# **Result:** TODO
+# **Result:** Santa beats SGD, SGD with momentum and RMSprop, as in the paper. It is no better than
+# Adam, which is not as in the paper: 1.744 ± 0.005 nats a character against 1.735 ± 0.002. Best is
+# Santa without annealing, as a sampler of the posterior, with less friction: 1.706 ± 0.004, and
+# 1.687 ± 0.003 for the mean prediction of its draws; Adam's epochs, averaged in the same way, have
+# 1.705 ± 0.005.
 #
-# FULLSIZE
+# These are the results of the full size, which the environment variable `FULL_SIZE=1` asks for (the
+# table is below). Without it networks are smaller, and trained for 480 steps.
 
 # %%
 # %matplotlib inline
@@ -309,7 +314,7 @@ def run(name, rate, seed):
 
 if FULL:
     GRID = {"SGD": [0.3, 1, 3], "SGD-M": [0.1, 0.3, 1]}
-    GRID |= dict.fromkeys(["RMSprop", "Adam", "Santa", "Santa, T = 1"], [0.003, 0.01, 0.03])
+    GRID |= {name: [0.003, 0.01, 0.03] for name in ("RMSprop", "Adam", "Santa", "Santa, T = 1")}
 else:
     GRID = {"SGD": [1, 3], "SGD-M": [0.3, 1], "RMSprop": [0.003, 0.01]}
     GRID |= {"Adam": [0.01, 0.03], "Santa": [0.003, 0.01], "Santa, T = 1": [0.01, 0.03]}
@@ -318,11 +323,12 @@ began = time.perf_counter()
 tried = {name: {rate: run(name, rate, RANDOM_SEED) for rate in GRID[name]} for name in GRID}
 print(f"{time.perf_counter() - began:.0f} seconds")
 reached = {
-    (name, rate): min(found["validation"]) for name in GRID for rate, found in tried[name].items()
+    name: {rate: min(found["validation"]) for rate, found in runs.items()}
+    for name, runs in tried.items()
 }
-chosen = {name: min(GRID[name], key=lambda rate: reached[name, rate]) for name in GRID}
-reached = pd.Series(reached, name="validation").rename_axis(["method", "rate"])
-reached.groupby("method", sort=False).apply(list).apply(np.round, decimals=3)
+chosen = {name: min(rates, key=rates.get) for name, rates in reached.items()}
+for name, rates in reached.items():
+    print(f"{name:14}", "   ".join(f"{rate:g}: {value:.3f}" for rate, value in rates.items()))
 
 # %%
 SEEDS = [1, 2, 3] if FULL else [RANDOM_SEED]
@@ -375,11 +381,75 @@ assert (table["averaged"] < table["test"]).loc["Santa, T = 1"]
 # %% [markdown]
 # ## Full size
 #
-# FULLTABLE
+# 64 hidden units, 11,268 pieces of 25 characters, 16 epochs of 112 steps, and three seeds for the
+# chosen step sizes, other ones than the choice was made with; ± is their standard error.
+#
+# ```sh
+# FULL_SIZE=1 RESULTS=results pytest --nbmake --nbmake-timeout=7200 \
+#     notebooks/13_recurrent_network.ipynb
+# ```
+#
+# | | rate | test | ± | averaged | ± |
+# |---|---|---|---|---|---|
+# | SGD | 1 | 1.931 | 0.002 | 1.927 | 0.004 |
+# | SGD-M | 0.3 | 1.768 | 0.002 | 1.749 | 0.003 |
+# | RMSprop | 0.01 | 1.791 | 0.007 | 1.757 | 0.003 |
+# | Adam | 0.01 | 1.735 | 0.002 | 1.705 | 0.005 |
+# | Santa | 0.003 | 1.744 | 0.005 | 1.743 | 0.003 |
+# | Santa, T = 1 | 0.03 | 1.706 | 0.004 | 1.687 | 0.003 |
+#
+# Half an hour on one of two busy cores; 30 to 90 seconds a run. Pairs of characters have 2.41. On
+# the validation part, with the seed that chose:
+#
+# | | short | middle | long |
+# |---|---|---|---|
+# | SGD, 0.3, 1, 3 | 2.265 | 2.100 | 21.142 |
+# | SGD-M, 0.1, 0.3, 1 | 2.059 | 1.991 | 99.228 |
+# | RMSprop, 0.003, 0.01, 0.03 | 2.074 | 1.988 | 2.057 |
+# | Adam, the same | 2.004 | 1.935 | 1.948 |
+# | Santa, the same | 1.960 | 1.965 | 2.029 |
+# | Santa, T = 1, the same | 1.975 | 1.950 | 1.941 |
+#
+# Best at the end of a grid are Santa's shortest step and the longest one at T = 1: a wider grid
+# might give more. The friction matters as much as the temperature. One seed each:
+#
+# | | friction | rate | validation | test | averaged |
+# |---|---|---|---|---|---|
+# | Santa | 0.5 | 0.003 | 1.960 | 1.745 | 1.742 |
+# | Santa | 0.5 | 0.01 | 1.965 | 1.724 | 1.685 |
+# | Santa | 0.1 | 0.0006 | 1.956 | 1.757 | 1.745 |
+# | Santa | 0.1 | 0.002 | 1.956 | 1.729 | 1.677 |
+# | Santa, T = 1 | 0.5 | 0.01 | 1.978 | 1.779 | 1.778 |
+# | Santa, T = 1 | 0.5 | 0.03 | 1.952 | 1.755 | 1.741 |
+# | Santa, T = 1 | 0.1 | 0.03 | 1.941 | 1.689 | 1.672 |
+#
+# Each is one text, one network and one length of training, and the order of close ones is not to be
+# trusted: the test part has 24,000 characters on a few pages, which are easier than those for
+# validation, and the errors above do not count another choice of pages.
 #
 # ## What differs from the paper, and why
 #
-# DIFFERS
+# - **The data** are characters instead of chords, since music does not come with Python. The
+#   paper's figures are of a whole chord, ours of a character: only the order of the methods can be
+#   compared.
+# - **The model** has normal priors, whose part of the loss all methods know. The paper's networks
+#   are larger, and are trained on whole pieces of music.
+# - **Step sizes** come from a grid for each method, for all of the same size; the paper's are given
+#   without a search. There is no clipping of gradients: the longest steps of SGD, with and without
+#   momentum, diverge at the full size.
+# - **Temperature.** T is the posterior's: 1 / √t as in the paper, with U on all rows. The authors'
+#   published code (cchangyou/Santa on GitHub, `rnn_music`) has √t, 15 %, 0.5, 0.95 and 1e-8, as
+#   here, but gradients of U / N, and noise of variance 2 η v / (β N) with the mean square v of
+#   these gradients: with a friction of 0.5 that is the temperature 2 v / √t of U, colder than ours
+#   where v is small. Its thermostats aim at N / √t, and are too heavy to get there.
+# - **The thermal mass** with annealing is 1, as in the paper. The package's is lighter: thermostats
+#   then raise the friction until the momentum is as cold as T, against the noise of gradients that
+#   is above T, and the network learns more slowly: after 8 epochs of the small size, with a rate of
+#   0.003, the validation part had 2.58 nats a character instead of 2.32. At T = 1 it does no harm.
+# - **The integrator** is the splitting, not Euler's. At the small size both gave the same within
+#   0.02.
+# - **"Averaged"** is our addition: an ensemble is what a sampler is for. Averages over the epochs
+#   of an optimiser are shown too, since they gain as well.
 
 # %%
 packages = ("pymc_sgmcmc", "pymc", "pytensor", "arviz", "numpy", "matplotlib")
