@@ -74,6 +74,7 @@ COLOURS = ["0.6", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00"]  # of O
 
 logging.getLogger("pymc").setLevel(logging.ERROR)
 warnings.filterwarnings("ignore", message="Santa with annealing is an optimiser")  # as wanted
+logging.getLogger("pytensor.tensor.blas").setLevel(logging.ERROR)
 warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")  # slow, not wrong
 plt.rcParams.update({"figure.constrained_layout.use": True, "figure.dpi": 90})
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
