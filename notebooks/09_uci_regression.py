@@ -164,6 +164,7 @@ for name, make in SAMPLERS.items():
     rows[name], idata = run(features, target, test, make, RANDOM_SEED)
     print(name, report(idata), sep="\n")
 friedman = pd.DataFrame(rows).T
+both = friedman.loc[list(SAMPLERS)]
 friedman.round(3)
 
 # %% [markdown]
@@ -195,7 +196,6 @@ plt.show()
 print(f"{100 * inside:.0f} % of {len(test)} values of the function are in their 90 % intervals")
 
 # %%
-both = friedman.loc[list(SAMPLERS)]
 assert (both["RMSE"] < 1.25 * friedman.loc["truth", "RMSE"]).all()
 assert (both["log-likelihood"] > friedman.loc["truth", "log-likelihood"] - 0.25).all()
 assert (both["RMSE"] < 0.5 * friedman.loc["least squares", "RMSE"]).all()
