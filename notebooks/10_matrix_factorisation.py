@@ -34,11 +34,13 @@
 
 # %%
 # %matplotlib inline
+import json
 import logging
 import os
 import platform
 import time
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -55,6 +57,7 @@ from pymc_sgmcmc import SGHMC, SGNHT, autocorrelation_time, kinetic_temperature,
 RANDOM_SEED = 2014
 FULL = os.environ.get("FULL_SIZE") == "1"
 RATINGS = os.environ.get("RATINGS")  # the path of a file
+RESULTS = os.environ.get("RESULTS")  # the path of a folder
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.6"  # of Okabe and Ito
 
 logging.getLogger("pymc").setLevel(logging.ERROR)  # warnings are what the tables show
@@ -222,18 +225,32 @@ def figures(idata, test, sigma, truth=None):
     return row | {"steps": STEPS * float(few.median())}
 
 
-def grid(model, start, etas, *of_test):
+def once(name, make):
+    """What `make()` returns, from its file where there is one."""
+    if RESULTS is None:
+        return make()
+    file = Path(RESULTS) / f"{name}.json"
+    if not file.exists():
+        result = json.dumps({key: float(value) for key, value in make().items()})
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.with_suffix(".part").write_text(result)
+        file.with_suffix(".part").rename(file)  # whole, or not at all
+    return json.loads(file.read_text())
+
+
+def grid(name, model, start, etas, *of_test):
+    def row(S, a, eta):
+        of_run = f"{name}-{S.__name__}-{a:g}-{eta:.3g}"
+        return once(of_run, lambda: figures(sample(model, S, eta, a, start), *of_test))
+
     settings = [(S, a, eta) for S in (SGHMC, SGNHT) for a in (0.01, 0.1) for eta in etas]
-    rows = {
-        (S.__name__, a, eta): figures(sample(model, S, eta, a, start), *of_test)
-        for S, a, eta in settings
-    }
+    rows = {(S.__name__, a, eta): row(S, a, eta) for S, a, eta in settings}
     return pd.DataFrame(rows).T.rename_axis(index=["sampler", "a", "eta"])
 
 
 # %%
 start = time.perf_counter()
-table = grid(model, point, ETAS, test, sigma, truth)
+table = grid("truth", model, point, ETAS, test, sigma, truth)
 print(f"{time.perf_counter() - start:.0f} seconds")
 gibbs_rmse, gibbs_sd = rmse(by_gibbs.mean(axis=0)), np.sqrt(by_gibbs.var(axis=0).mean())
 covered = np.mean(abs(by_gibbs.mean(axis=0) - truth) < 1.645 * by_gibbs.std(axis=0))
@@ -318,7 +335,8 @@ else:
     shape = *counts, 10, 0.4, np.sqrt(0.5)
     *_, point = sweeps(train, *shape, 50, noise=0)
     etas = np.array([2, 4, 6, 8]) * 1e-7
-    rated = grid(factorisation(train, *shape), balanced(*point), etas, test, shape[-1])
+    model = factorisation(train, *shape)
+    rated = grid("ratings", model, balanced(*point), etas, test, shape[-1])
     print(f"RMSE of the mean: {rmse(0, test):.4f}; of the point estimate:", end=" ")
     print(f"{rmse(predicted(*point, test), test):.4f}")
     print(rated.round(4).to_string())

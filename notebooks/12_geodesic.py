@@ -33,6 +33,8 @@
 #
 # These are the results of the full size, which the environment variable `FULL_SIZE=1` asks for, in
 # six minutes. Without it chains for the mixture are a fifth as long, and Monte Carlo errors larger.
+# `RESULTS=folder` keeps what each sampler has drawn there, for a run that goes on where another was
+# interrupted.
 
 # %%
 # %matplotlib inline
@@ -40,6 +42,7 @@ import logging
 import os
 import platform
 from importlib.metadata import version
+from pathlib import Path
 
 import arviz as az
 import matplotlib.pyplot as plt
@@ -52,14 +55,30 @@ from pymc_sgmcmc import GMC, SGGMC, gSGNHT
 from pymc_sgmcmc.distributions import UniformSphere, VonMisesFisher
 
 RANDOM_SEED = 2016
-DRAWS = 3000 if os.environ.get("FULL_SIZE") == "1" else 600  # of each chain, for the mixture
+FULL = os.environ.get("FULL_SIZE") == "1"
+RESULTS = os.environ.get("RESULTS")  # the path of a folder
+DRAWS = 3000 if FULL else 600  # of each chain, for the mixture
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.8"  # of Okabe and Ito
 
 logging.getLogger("pymc").setLevel(logging.ERROR)
 plt.rcParams.update({"figure.constrained_layout.use": True, "figure.dpi": 90})
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
-chains = {"chains": 4, "cores": 2, "random_seed": RANDOM_SEED, "progressbar": False}
-chains["compute_convergence_checks"] = False
+
+
+def sample(name, step, draws, tune=1000):
+    """Four chains; from their file, where there is one."""
+    file = RESULTS and Path(RESULTS) / f"{name}.nc"
+    if file and file.exists():
+        return az.from_netcdf(file)
+    settings = {"chains": 4, "cores": 2, "random_seed": RANDOM_SEED, "progressbar": FULL}
+    settings["compute_convergence_checks"] = False
+    idata = pm.sample(draws, tune=tune, step=step, **settings)
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        idata.to_netcdf(file.with_suffix(".part"))
+        file.with_suffix(".part").rename(file)  # whole, or not at all
+    return idata
+
 
 # %% [markdown]
 # ## A circle, and gradients with noise N(0, 1000 I)
@@ -100,13 +119,12 @@ injected = H * 1000 / 2
 settings = {"step_size": H, "batch_size": BATCH, "steps_per_draw": 50}
 with circles:
     found = {
-        "SGGMC": pm.sample(
-            step=SGGMC(friction=10.0, noise_estimate=injected, **settings), draws=400, **chains
-        ),
-        "gSGNHT": pm.sample(step=gSGNHT(diffusion=5.0, **settings), draws=400, **chains),
-        "SGGMC, noise ignored": pm.sample(
-            step=SGGMC(friction=10.0, **settings), draws=400, **chains
-        ),
+        name: sample(f"circle, {name}", step, draws=400)
+        for name, step in {
+            "SGGMC": SGGMC(friction=10.0, noise_estimate=injected, **settings),
+            "gSGNHT": gSGNHT(diffusion=5.0, **settings),
+            "SGGMC, noise ignored": SGGMC(friction=10.0, **settings),
+        }.items()
     }
 
 # %%
@@ -186,21 +204,12 @@ with pm.Model() as mixture:
     pm.Mixture("directions", [0.5, 0.5], parts, observed=pm.Data("data", data))
     settings = {"step_size": 0.005, "batch_size": 6, "steps_per_draw": 400}
     found = {
-        "GMC": pm.sample(
-            step=GMC(step_size=0.1, leapfrog_steps=20, steps_per_draw=80),
-            draws=DRAWS,
-            tune=100,
-            **chains,
-        ),
-        "SGGMC": pm.sample(
-            step=SGGMC(friction=2.0, noise_estimate=0.5, **settings),
-            draws=DRAWS,
-            tune=100,
-            **chains,
-        ),
-        "gSGNHT": pm.sample(
-            step=gSGNHT(diffusion=2.0, **settings), draws=DRAWS, tune=100, **chains
-        ),
+        name: sample(f"mixture, {name}", step, draws=DRAWS, tune=100)
+        for name, step in {
+            "GMC": GMC(step_size=0.1, leapfrog_steps=20, steps_per_draw=80),
+            "SGGMC": SGGMC(friction=2.0, noise_estimate=0.5, **settings),
+            "gSGNHT": gSGNHT(diffusion=2.0, **settings),
+        }.items()
     }
 
 # %%
