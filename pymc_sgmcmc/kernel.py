@@ -208,17 +208,17 @@ class Kernel:
         fixed += [*map(self._array, coefficients.values()), *map(self._array, numbers.values())]
         summed = np.arange(0, steps if every else 0, every or 1)
         head = len(summed) if self.leaps and len(summed) <= 1 else steps
-        outputs = []
+        done = None
         if head:
             of_head = (of[:head] for of in of_steps)
             summing = [*fixed, self._array(origin), summed]
-            outputs.append(self._output(self._function(*start, *of_head, *summing), len(summed)))
-            start = [outputs[0].q, *outputs[0].state]
+            done = self._output(self._function(*start, *of_head, *summing), len(summed))
+            start = [done.q, *done.state]
         if head < steps:
             of_rest = (of[head:] for of in of_steps)
             rest = self._unsummed(*start, *of_rest, *fixed)
-            outputs.append(self._output([*rest, 0.0, np.nan, np.nan], 0))
-        return KernelOutput.joined(outputs)
+            done = self._output([*rest, 0.0, np.nan, np.nan], 0).after(done)
+        return done
 
     def _output(self, values: Sequence, summed: int) -> KernelOutput:
         q, *state, squared_norm, logp, sums, temperature, energy = values

@@ -1,8 +1,7 @@
 """What one call of the kernel returns, and what several calls one after the other do."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from math import isfinite
 
 import numpy as np
@@ -29,21 +28,23 @@ class KernelOutput:
     largest_energy: float
     """The largest p.p before one of them; NaN without momentum."""
 
-    @classmethod
-    def joined(cls, outputs: "Sequence[KernelOutput]") -> "KernelOutput":
-        """That of several calls one after the other."""
-        if len(outputs) == 1:
-            return outputs[0]
-        summed = [output for output in outputs if output.summed]
-        weights = [output.summed for output in summed]
+    def after(self, earlier: "KernelOutput | None") -> "KernelOutput":
+        """The end of this call, and the sums of `earlier` ones too; None adds nothing."""
+        if earlier is None or not earlier.summed:
+            return self
+        if not self.summed:
+            kept = ("summed", "sums", "kinetic_temperature", "largest_energy")
+            return replace(self, **{name: getattr(earlier, name) for name in kept})
+        parts = [earlier, self]
         return replace(
-            outputs[-1],
-            summed=sum(weights),
-            sums=reduce(np.add, [output.sums for output in summed]),
+            self,
+            summed=earlier.summed + self.summed,
+            sums=earlier.sums + self.sums,
             kinetic_temperature=np.average(
-                [output.kinetic_temperature for output in summed], weights=weights
+                [part.kinetic_temperature for part in parts],
+                weights=[part.summed for part in parts],
             ),
-            largest_energy=max(output.largest_energy for output in summed),
+            largest_energy=max(part.largest_energy for part in parts),
         )
 
     @cached_property

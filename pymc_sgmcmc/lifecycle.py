@@ -112,7 +112,7 @@ class Lifecycle(Observed):
 
         Also the step size, and what else is planned for each step, at the last.
         """
-        z, state, outputs = self._to_coordinates(q), self.carried, []
+        z, state, done = self._to_coordinates(q), self.carried, None
         every = max(1, self.steps_per_draw * self.target.size // SUMMED)
         if self.trajectories:
             every = self.steps_per_draw
@@ -138,14 +138,14 @@ class Lifecycle(Observed):
                 every,
             )
             every = 0 if self._kernel.leaps else every  # once in a draw
-            outputs.append(output)
+            done = output.after(done)
             if not output.is_finite:
                 break
             z, state = output.q, output.state
         planned = {"step_size": step_sizes} | sequences
         if explores is not None:
             planned["sampling"] = ~explores
-        return KernelOutput.joined(outputs), {name: of[-1] for name, of in planned.items()}
+        return done, {name: of[-1] for name, of in planned.items()}
 
     def _blocks(self) -> Iterator[np.ndarray]:
         """Absolute counts of the inner steps of a draw, a block at a time."""

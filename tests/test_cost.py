@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pymc as pm
@@ -120,13 +121,13 @@ def test_chains_side_by_side_use_one_thread_of_blas(model, mp_ctx):
 )
 def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
     """And the draws are the same, and the sums of the steps that are summed."""
-    seen, joined, steps = [], KernelOutput.joined.__func__, 32
+    seen, after, steps = [], KernelOutput.after, 32
 
-    def spy(cls, outputs):
-        seen.append(joined(cls, outputs))
+    def spy(self, earlier):
+        seen.append(after(self, earlier))
         return seen[-1]
 
-    monkeypatch.setattr(KernelOutput, "joined", classmethod(spy))
+    monkeypatch.setattr(KernelOutput, "after", spy)
 
     def run():
         step = SGNHT(step_size=0.1, steps_per_draw=steps, jitter=False)
@@ -144,6 +145,27 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
     momentum = MOMENTS.index("p2")
     means = [output.sums[momentum].mean() / output.summed for output in (of_some, of_all)]
     assert means[0] == pytest.approx(means[1], rel=0.1)
+
+
+def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
+    """Whatever the number of its steps: here 100 blocks of one step."""
+    monkeypatch.setattr("pymc_sgmcmc.lifecycle.BLOCK", 1)
+    d = 20_000
+    peak = {}
+
+    class Peak(SGNHT):
+        def astep(self, q0):
+            tracemalloc.start()
+            try:
+                return super().astep(q0)
+            finally:
+                peak[self.draw] = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+
+    with pm.Model():
+        pm.Normal("x", shape=d)
+        sample(Peak(step_size=0.1, steps_per_draw=100, jitter=False), draws=3)
+    assert max(peak.values()) < 8 * d * 100, peak  # 100 states and noise would be 300 vectors
 
 
 def test_importing_the_package_imports_nothing_slow_beside_pymc():
