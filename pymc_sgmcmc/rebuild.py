@@ -8,8 +8,10 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
+from pytensor.scan.op import Scan
+from pytensor.tensor.type import TensorType
 
-__all__ = ["rebuild"]
+__all__ = ["of_any_length", "rebuild"]
 
 
 def rebuild(
@@ -49,10 +51,17 @@ def rebuild(
     return rebuilt
 
 
+def of_any_length(type: TensorType) -> tuple[int | None, ...]:
+    """The static shape of `type` without its lengths: only what is broadcast is left."""
+    return tuple(1 if n == 1 else None for n in type.shape)
+
+
 def _remake(node: Apply, inputs: list[Variable]) -> Apply:
-    pairs = list(zip(inputs, node.inputs, strict=True))
-    if isinstance(node.op, OpFromGraph) and any(new.type != old.type for new, old in pairs):
-        return Apply(*_retyped(node.op, inputs))
+    if any(new.type != old.type for new, old in zip(inputs, node.inputs, strict=True)):
+        if isinstance(node.op, OpFromGraph):
+            return Apply(*_retyped(node.op, inputs))
+        if isinstance(node.op, Scan):
+            return _loosened(node.op).make_node(*inputs)
     return node.clone_with_new_inputs(inputs, strict=False)
 
 
@@ -62,16 +71,37 @@ def _retyped(op: OpFromGraph, inputs: list[Variable]):
     PyMC writes mixtures, censored and custom distributions as such ops, and knows them by their
     class: the new op is of the same one.
     """
-    frozen = hasattr(op.fgraph, "unfreeze")  # PyTensor 3
-    graph = op.fgraph.unfreeze() if frozen else op.fgraph
-    inner = [variable.type() for variable in inputs]
-    rebuilt = rebuild(graph.outputs, dict(zip(graph.inputs, inner, strict=True)))
-    new = FunctionGraph(inner, [rebuilt.get(v, v) for v in graph.outputs], clone=True)
+    graph = _inner(op)
+    new = _on(graph, [variable.type() for variable in inputs])
     result = copy(op)
     result.input_types = [variable.type for variable in new.inputs]
     result.output_types = [variable.type for variable in new.outputs]
-    result.fgraph = new.freeze() if frozen else new
+    result.fgraph = new if graph is op.fgraph else new.freeze()
     result._lop_op_cache, result._rop_op_cache = {}, None
     for stale in ("_fn", "_inner_shape_template", "_inner_shape_frozen"):
         result.__dict__.pop(stale, None)
     return result, inputs, [type() for type in result.output_types]
+
+
+def _loosened(op: Scan) -> Scan:
+    """`op` with unknown lengths in its inner graph: it would check those it was given."""
+    graph = _inner(op)
+    new = _on(graph, [_loose(variable) for variable in graph.inputs])
+    names = ("mode", "truncate_gradient", "name", "allow_gc", "strict")
+    settings = {name: getattr(op, name) for name in names}
+    return Scan(new.inputs, new.outputs, op.info, **settings)
+
+
+def _loose(variable: Variable) -> Variable:
+    tensor = isinstance(variable.type, TensorType)
+    return (variable.type.clone(shape=of_any_length(variable.type)) if tensor else variable.type)()
+
+
+def _inner(op: OpFromGraph | Scan) -> FunctionGraph:
+    return op.fgraph.unfreeze() if hasattr(op.fgraph, "unfreeze") else op.fgraph  # PyTensor 3
+
+
+def _on(graph: FunctionGraph, inputs: list[Variable]) -> FunctionGraph:
+    """A copy of `graph` on these inputs."""
+    rebuilt = rebuild(graph.outputs, dict(zip(graph.inputs, inputs, strict=True)))
+    return FunctionGraph(inputs, [rebuilt.get(v, v) for v in graph.outputs], clone=True)

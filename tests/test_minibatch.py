@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import SGLD, SGNHT, full_data
+from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.minibatch import minibatches
 from tests.samplers import DEFAULTS, draws, sample
 from tests.test_conformance import begin
@@ -92,6 +93,15 @@ def of_a_function(mu, x, **kwargs):
     pm.Normal("obs", mu + pt.zeros_like(x[:, 0]), 1.0, observed=x[:, 1], **kwargs)
 
 
+def recurrent(mu, x, y, **kwargs):
+    def state(x, before, mu):
+        return pt.tanh(mu * before + x)
+
+    start = pt.zeros_like(x[:, 0])
+    (states,) = scan(state, sequences=x.T, outputs_info=[start], non_sequences=[mu])
+    pm.Normal("obs", states[-1], 1.0, observed=y, **kwargs)
+
+
 MODELS = {
     "data": regression,
     "raw": lambda minibatch: regression(minibatch, named=False),
@@ -100,6 +110,7 @@ MODELS = {
     "mixture": one_variable(mixture, X, Y),
     "censored": one_variable(censored, X, Y),
     "custom": one_variable(custom, X, np.abs(Y) + 0.1),
+    "recurrent": one_variable(recurrent, X, Y),
 }
 # PyMC itself refuses raw int64 and float32 labels under pm.Minibatch.
 MODELS |= {f"{kind}-raw": logistic(LABELS.astype(kind), False) for kind in ("bool", "int32")}
