@@ -67,6 +67,8 @@ class Santa(SGMCMC):
     thermal_mass : "auto" or float
         Q > 0. "auto" is 10 T / max(1, G)^2: xi then settles as fast as the friction acts, and
         varies by no more than a third, at every temperature. A lighter thermostat is not stable.
+        To optimise with noisy gradients, give 1.0, as the authors' code does: with "auto" xi rises
+        to what would cool their noise to the falling T, and q hardly moves.
     decay : float
         Of v, 0 < decay < 1. At first v is the plain mean of the squares and its start, where g = 1.
     damping : float
