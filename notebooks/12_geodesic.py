@@ -51,7 +51,7 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_sgmcmc import GMC, SGGMC, gSGNHT
+from pymc_sgmcmc import GMC, SGGMC, Resumable, gSGNHT, load, save
 from pymc_sgmcmc.distributions import UniformSphere, VonMisesFisher
 
 RANDOM_SEED = 2016
@@ -66,18 +66,15 @@ plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 
 def sample(name, step, draws, tune=1000):
-    """Four chains; from their file, where there is one."""
-    file = RESULTS and Path(RESULTS) / f"{name}.nc"
-    if file and file.exists():
-        return az.from_netcdf(file)
+    """Four chains; from their folder, where there is one."""
     settings = {"chains": 4, "cores": 2, "random_seed": RANDOM_SEED, "progressbar": FULL}
-    settings["compute_convergence_checks"] = False
-    idata = pm.sample(draws, tune=tune, step=step, **settings)
-    if file:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        idata.to_netcdf(file.with_suffix(".part"))
-        file.with_suffix(".part").rename(file)  # whole, or not at all
-    return idata
+    settings |= {"draws": draws, "tune": tune, "compute_convergence_checks": False}
+    if RESULTS is None:
+        return pm.sample(step=step, **settings)
+    folder, step = Path(RESULTS) / name, Resumable(step)
+    if not folder.exists():
+        save(pm.sample(step=step, **settings), step, folder)
+    return load(folder)
 
 
 # %% [markdown]
