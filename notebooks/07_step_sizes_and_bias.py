@@ -35,6 +35,7 @@ import logging
 import os
 import platform
 from importlib.metadata import version
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,13 +47,27 @@ from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Polynomial, weighted_mean
 
 RANDOM_SEED = 2011
 FULL_SIZE = os.environ.get("FULL_SIZE") == "1"
+RESULTS = os.environ.get("RESULTS")  # the path of a folder
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"  # of Okabe and Ito
 
 # Steps that are too long on purpose would be told of, in warnings.
 logging.getLogger("pymc").setLevel(logging.ERROR)
 plt.rcParams.update({"figure.constrained_layout.use": True, "figure.dpi": 90})
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
-QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1}
+QUIET = {"progressbar": FULL_SIZE, "compute_convergence_checks": False, "cores": 1}
+
+
+def once(name, make):
+    """The arrays that `make()` returns; from their file, where there is one."""
+    if RESULTS is None:
+        return make()
+    file = Path(RESULTS) / f"{name}.npz"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file.with_suffix(".part.npz"), **make())
+        file.with_suffix(".part.npz").rename(file)  # whole, or not at all
+    return dict(np.load(file))
+
 
 # %% [markdown]
 # ## A mixture with two modes
@@ -83,20 +98,6 @@ for value in x:
 exact = np.exp(log_p - log_p.max())
 exact /= exact.sum()
 
-# %%
-SWEEPS = 200_000 if FULL_SIZE else 10_000  # the paper: 10,000
-steps = 100 * SWEEPS
-ratio = 100 ** (1 / 0.55)  # of the last b + t to the first
-b = steps / (ratio - 1)
-decreasing = Polynomial(a=0.005 * b**0.55, b=b, gamma=0.55)
-step_sizes = {"decreasing": decreasing, "h = 0.005": 0.005, "h = 0.0005": 0.0005}
-runs = {}
-for name, step_size in step_sizes.items():
-    with mixture:
-        step = SGLD(step_size=step_size, batch_size=1, steps_per_draw=100, backend="numba")
-        settings = {"draws": SWEEPS // 2, "tune": 0, "chains": 2, "random_seed": RANDOM_SEED}
-        runs[name] = pm.sample(step=step, **settings, **QUIET)
-
 # %% [markdown]
 # With decreasing steps a draw counts as much as the time that it stands for: `weighted_mean` does
 # that. The mode above is that with $\theta_2 > 0$.
@@ -112,12 +113,31 @@ def summary(mean, square, above):
     return [*mean, *np.sqrt(square - mean**2), above]
 
 
+def sampled(step_size):
+    """Two chains: what is known of them, and a thousand draws of each."""
+    settings = {"draws": SWEEPS // 2, "tune": 0, "chains": 2, "random_seed": RANDOM_SEED}
+    with mixture:
+        step = SGLD(step_size=step_size, batch_size=1, steps_per_draw=100, backend="numba")
+        idata = pm.sample(step=step, **settings, **QUIET)
+    mean = weighted_mean(idata, moments)
+    drawn = idata.posterior["theta"].values.reshape(-1, 2)[:: SWEEPS // 2000]
+    row = summary(mean["theta"].values, mean["square"].values, float(mean["above"]))
+    return {"row": row, "drawn": drawn}
+
+
+SWEEPS = 200_000 if FULL_SIZE else 10_000  # the paper: 10,000
+steps = 100 * SWEEPS
+ratio = 100 ** (1 / 0.55)  # of the last b + t to the first
+b = steps / (ratio - 1)
+decreasing = Polynomial(a=0.005 * b**0.55, b=b, gamma=0.55)
+step_sizes = {"decreasing": decreasing, "h = 0.005": 0.005, "h = 0.0005": 0.0005}
+runs = {name: once(f"mixture, {name}", lambda: sampled(h)) for name, h in step_sizes.items()}
+
+# %%
 grid_mean = np.array([(exact * t1).sum(), (exact * t2).sum()])
 grid_square = np.array([(exact * t1**2).sum(), (exact * t2**2).sum()])
 rows = {"exact": summary(grid_mean, grid_square, exact[:, second > 0].sum())}
-for name, idata in runs.items():
-    mean = weighted_mean(idata, moments)
-    rows[name] = summary(mean["theta"].values, mean["square"].values, float(mean["above"]))
+rows |= {name: run["row"] for name, run in runs.items()}
 columns = ["mean of theta1", "mean of theta2", "sd of theta1", "sd of theta2", "P(mode above)"]
 table = pd.DataFrame(rows, index=columns).T
 table.round(3)
@@ -126,9 +146,8 @@ table.round(3)
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.2), sharex=True, sharey=True)
 masses = np.sort(exact.ravel())[::-1]
 levels = [masses[np.searchsorted(masses.cumsum(), p)] for p in (0.99, 0.8, 0.5)]
-for ax, (name, idata) in zip(axes, runs.items(), strict=True):
-    drawn = idata.posterior["theta"].values.reshape(-1, 2)[:: SWEEPS // 2000]
-    ax.plot(*drawn.T, ".", color=BLUE, markersize=1.5, alpha=0.6)
+for ax, (name, run) in zip(axes, runs.items(), strict=True):
+    ax.plot(*run["drawn"].T, ".", color=BLUE, markersize=1.5, alpha=0.6)
     ax.contour(first, second, exact.T, levels, colors="k", linewidths=1)
     ax.set(title=name, xlabel=r"$\theta_1$", xlim=(-1.8, 2.8), ylim=(-3.2, 3.2))
 axes[0].set_ylabel(r"$\theta_2$")
@@ -194,7 +213,7 @@ def bias_of(model, cls, settings, h, total_time):
         )  # fmt: skip
     square = idata.posterior["square"].values.ravel()
     blocks = np.array([block.mean() for block in np.array_split(square, 20)])
-    return square.mean() - 1, blocks.std(ddof=1) / np.sqrt(20)
+    return {"bias": [square.mean() - 1, blocks.std(ddof=1) / np.sqrt(20)]}
 
 
 biases, rows = {}, {}
@@ -202,7 +221,10 @@ for name, (cls, settings, sizes, total_time, order) in cases.items():
     model = noisy if "noisy" in name else gaussian
     # A large bias is seen in less time than a small one.
     times = [total_time, total_time / 4]
-    found = [bias_of(model, cls, settings, *at) for at in zip(sizes, times, strict=True)]
+    found = [
+        once(f"{name}, h = {h}", lambda: bias_of(model, cls, settings, h, time))["bias"]
+        for h, time in zip(sizes, times, strict=True)
+    ]
     biases[name] = np.array(found)
     size, error = biases[name].T
     slope, *_ = np.polyfit(np.log(sizes), np.log(abs(size)), 1)
@@ -252,14 +274,19 @@ def obabo(h):
 
 def deviations(make, step_size, steps, at, start):
     """How far the averages of q^2 over the first steps are off, (len(at), repetitions)."""
-    with gaussian:
-        idata = pm.sample(
-            draws=steps, tune=0, chains=2, step=make(step_size), random_seed=RANDOM_SEED,
-            initvals={"q": np.full(COPIES, start)}, var_names=["q"], **QUIET,
-        )  # fmt: skip
-    square = idata.posterior["q"].values ** 2
-    h = idata.sample_stats["step_size"].values[0].ravel()
-    return np.array([np.average(square[:, :n], axis=1, weights=h[:n]).ravel() - 1 for n in at])
+
+    def found():
+        with gaussian:
+            idata = pm.sample(
+                draws=steps, tune=0, chains=2, step=make(step_size), random_seed=RANDOM_SEED,
+                initvals={"q": np.full(COPIES, start)}, var_names=["q"], **QUIET,
+            )  # fmt: skip
+        square = idata.posterior["q"].values ** 2
+        h = idata.sample_stats["step_size"].values[0].ravel()
+        averages = [np.average(square[:, :n], axis=1, weights=h[:n]).ravel() for n in at]
+        return {"deviations": np.array(averages) - 1}
+
+    return once(f"{make.__name__}, {step_size}, {steps} from {start}", found)["deviations"]
 
 
 def bias(deviation):
@@ -329,7 +356,8 @@ assert others[1 / 3][-1] < others[0.1][-1] / 3 and others[1 / 3][-1] < others[0.
 # Exponents of the bias are a little below theory: its bounds leave out terms of order $1 / L$ and,
 # for decreasing steps, a factor $\log L$. Welling and Teh run 10,000 sweeps once, and show
 # pictures. `FULL_SIZE=1` asks for twenty times as many, and for three times as many steps in the
-# last section.
+# last section. With `RESULTS=folder` what is done is kept there, a file a run, and a run that was
+# interrupted goes on.
 
 # %%
 packages = ("pymc_sgmcmc", "pymc", "pytensor", "arviz", "numpy", "matplotlib")
