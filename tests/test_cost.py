@@ -148,9 +148,9 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
 
 
 def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
-    """Whatever the number of its steps: here 100 blocks of one step."""
+    """Whatever the number of its steps: here 50 blocks of one step."""
     monkeypatch.setattr("pymc_sgmcmc.lifecycle.BLOCK", 1)
-    d = 20_000
+    d = 10_000
     peak = {}
 
     class Peak(SGNHT):
@@ -164,8 +164,8 @@ def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
 
     with pm.Model():
         pm.Normal("x", shape=d)
-        sample(Peak(step_size=0.1, steps_per_draw=100, jitter=False), draws=3)
-    assert max(peak.values()) < 8 * d * 100, peak  # 100 states and noise would be 300 vectors
+        sample(Peak(step_size=0.1, steps_per_draw=50, jitter=False), draws=3)
+    assert max(peak.values()) < 8 * d * 100, peak  # 50 states and more would be 200 vectors
 
 
 def test_importing_the_package_imports_nothing_slow_beside_pymc():
