@@ -380,7 +380,7 @@ for ax, group, title in zip(axes, groups, titles, strict=True):
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
     for name, colour in zip(group, COLOURS):
         confidence, accuracy, count = np.array(found[name]["bins"])
-        enough = count >= (50 if MNIST else 8)
+        enough = count >= (50 if MNIST else 12)
         ax.plot(confidence[enough], accuracy[enough], "o-", color=colour, label=name, markersize=3)
     ax.set(title=title, xlabel="largest probability", xlim=(0, 1.02), ylim=(0, 1.02))
     ax.legend(frameon=False, fontsize=8)
