@@ -24,7 +24,17 @@
 # optimiser with 400 and 800 units, as in Chen et al. (2016, Bridging the gap between stochastic
 # gradient MCMC and stochastic optimization, AISTATS).
 #
-# **Result:** TODO
+# **Result:** on MNIST, with the smaller injected noise of the grid, SGHMC's temperature goes from 1.7
+# to 160 as $\eta$ grows to the largest, and its test error from 4 to 13 %; SGNHT stays at
+# temperature 1 and errors of 3 to 4 %. At temperature 1 mean predictions of `PSGHMC` and `Santa` err
+# in 2.0 and 2.1 % of the images, Adam's in 2.5 %, and they tell images with shuffled pixels from
+# digits in 99.7 % of the pairs, Adam's in 96.5 %. At temperature $1 / N$ errors are as small and
+# calibration is better, but not what is said of the unknown: as an optimiser's. As an optimiser
+# with 400 and 800 units, in a tenth of the passes that the paper has, `Santa` is no better than the
+# others: 2.2 and 2.7 % beside 2.0 and 1.8 % by RMSProp.
+#
+# These are the results of the full size. Below are those of the small digits of scikit-learn, where
+# the same is seen, with larger errors.
 
 # %%
 # %matplotlib inline
@@ -470,7 +480,7 @@ assert (wide_table[["error", "averaged"]] < 6).all(axis=None)
 # %% [markdown]
 # ## Full size
 #
-# MNIST of which the last 10,000 of 60,000 images were held out, on one core, TODO minutes:
+# MNIST, of whose 60,000 images for training the last 10,000 were held out; 40 minutes on one core:
 #
 # ```sh
 # FULL_SIZE=1 MNIST=mnist_train.npz RESULTS=results pytest --nbmake --nbmake-timeout 7200 \
@@ -480,7 +490,42 @@ assert (wide_table[["error", "averaged"]] < 6).all(axis=None)
 # with `--overwrite` to keep what it shows. A run that was interrupted goes on where it was, with
 # the same folder of results.
 #
-# TODO
+# The grid, test error (%) of the mean prediction and, in brackets, temperature:
+#
+# | | $10^7 \eta$ = 2 | 4 | 6 | 8 |
+# |---|---|---|---|---|
+# | SGHMC, a = 0.001 | 4.00 (1.74) | 8.05 (28.1) | 10.32 (80.3) | 12.88 (160) |
+# | SGHMC, a = 0.01 | 2.54 (1.04) | 2.45 (1.08) | 2.48 (1.12) | 2.56 (1.18) |
+# | SGNHT, a = 0.001 | 3.03 (1.00) | 3.42 (1.02) | 3.81 (0.97) | 3.99 (1.04) |
+# | SGNHT, a = 0.01 | 2.49 (1.00) | 2.36 (1.00) | 2.34 (1.00) | 2.52 (1.00) |
+#
+# One layer of 100 units:
+#
+# | | error | of a draw | log-lik. | calibration | entropy | shuffled | told apart |
+# |---|---|---|---|---|---|---|---|
+# | SGLD | 3.23 | 3.94 | -0.119 | 0.014 | 0.15 | 1.07 | 0.958 |
+# | SGLD, cyclical | 2.28 | 2.50 | -0.084 | 0.008 | 0.10 | 0.95 | 0.964 |
+# | SGNHT | 2.75 | 4.18 | -0.094 | 0.011 | 0.12 | 1.07 | 0.962 |
+# | PSGLD | 2.95 | 3.84 | -0.110 | 0.015 | 0.14 | 1.14 | 0.970 |
+# | PSGHMC | 1.99 | 3.87 | -0.081 | 0.023 | 0.14 | 1.63 | 0.997 |
+# | Santa | 2.10 | 3.89 | -0.081 | 0.022 | 0.14 | 1.65 | 0.997 |
+# | PSGLD, T = 1/N | 2.28 | 2.20 | -0.077 | 0.004 | 0.09 | 0.88 | 0.964 |
+# | Santa, T = 1/N | 2.06 | 2.20 | -0.068 | 0.002 | 0.06 | 0.83 | 0.967 |
+# | SGD | 3.56 | 3.56 | -0.128 | 0.015 | 0.16 | 1.01 | 0.953 |
+# | SGD, momentum | 3.54 | 3.54 | -0.127 | 0.014 | 0.16 | 0.99 | 0.951 |
+# | RMSProp | 2.62 | 2.62 | -0.094 | 0.006 | 0.11 | 0.91 | 0.962 |
+# | Adam | 2.46 | 2.46 | -0.084 | 0.005 | 0.09 | 0.92 | 0.965 |
+#
+# Two layers, test error (%) after the last pass, and of the averaged predictions; published in
+# brackets:
+#
+# | | 400 units | averaged | 800 units | averaged |
+# |---|---|---|---|---|
+# | Santa | 2.24 (1.21) | 1.69 | 2.67 (1.16) | 2.36 |
+# | Adam | 2.00 (1.53) | 1.67 | 2.58 (1.47) | 1.85 |
+# | RMSProp | 1.99 (1.59) | 1.81 | 1.82 (1.43) | 1.85 |
+# | SGD, momentum | 1.95 (1.66) | 1.87 | 2.20 (1.72) | 2.15 |
+# | SGD | 2.04 (1.72) | 1.97 | 2.33 (1.47) | 2.24 |
 #
 # ## What differs from the papers, and why
 #
