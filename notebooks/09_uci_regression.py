@@ -25,7 +25,7 @@
 #
 # **Result:** both predict better than what was published for other approximations, much better for
 # two of three: RMSE of 0.36 and 0.38 for yacht and energy, where probabilistic backpropagation has
-# 1.02 and 1.80, and of 3.92 beside 4.12 for the power plants. On data of known truth it is 18 %
+# 1.02 and 1.80, and of 3.87 beside 4.12 for the power plants. On data of known truth it is 18 %
 # above that of the truth itself.
 #
 # `UCI=path` in the environment names the folder `UCI_Datasets` of
@@ -218,18 +218,17 @@ assert inside > 0.8
 # |---|---|---|---|---|---|
 # | yacht | 6.89 ± 0.67 | 1.02 ± 0.05 | 1.11 | 0.36 ± 0.03 | 0.37 ± 0.03 |
 # | energy | 2.65 ± 0.08 | 1.80 ± 0.05 | 1.66 | 0.38 ± 0.02 | 0.37 ± 0.01 |
-# | power plants | 4.33 ± 0.04 | 4.12 ± 0.03 | 4.02 | 3.92 ± 0.07 | 3.93 ± 0.07 |
+# | power plants | 4.33 ± 0.04 | 4.12 ± 0.03 | 4.02 | 3.87 ± 0.04 | 3.88 ± 0.04 |
 #
 # | log-likelihood | VI | PBP | dropout | `SGNHT` | `PSGHMC` |
 # |---|---|---|---|---|---|
 # | yacht | -3.43 ± 0.16 | -1.63 ± 0.02 | -1.55 | -0.28 ± 0.16 | -0.37 ± 0.15 |
 # | energy | -2.39 ± 0.03 | -2.04 ± 0.02 | -1.99 | -0.46 ± 0.05 | -0.46 ± 0.07 |
-# | power plants | -2.89 ± 0.01 | -2.84 ± 0.01 | -2.80 | -2.79 ± 0.02 | -2.79 ± 0.02 |
+# | power plants | -2.89 ± 0.01 | -2.84 ± 0.01 | -2.80 | -2.77 ± 0.01 | -2.78 ± 0.01 |
 #
-# From 90 to 91 % of the held-out targets are in their 90 % intervals. Ours for the power plants are
-# of the first six splits only, which are a little harder than the others (least squares has 4.67
-# there, and 4.61 in all 20); the published ones are of all 20. A run of two chains took 15 seconds
-# for yacht, 40 for energy and four minutes for the power plants, on one core beside other work.
+# From 90 to 91 % of the held-out targets are in their 90 % intervals. A run of two chains took 15
+# seconds for yacht, 40 for energy and one to four minutes for the power plants, the longer ones
+# beside other work: an hour and a half for all on two cores.
 
 # %%
 NAMES = ("yacht", "energy", "power-plant")
