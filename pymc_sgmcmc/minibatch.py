@@ -11,7 +11,7 @@ from pytensor.graph.traversal import toposort
 from pytensor.tensor import NoneConst
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.rebuild import of_any_length, rebuild
+from pymc_sgmcmc.rebuild import rebuild
 
 __all__ = ["batch_size_of", "full_data", "has_total_size", "minibatches"]
 
@@ -135,15 +135,14 @@ def _undo(model: Model, calls) -> dict[Variable, Variable]:
 def _whole(data: Variable, undone) -> Variable:
     """The data of a batch: a batch of a batch has those of the first.
 
-    Arrays become shared variables of any length, not copied: graphs are simplified by the values of
-    constants, and z[arange(N)] would turn into z, or zeros_like(z) into N zeros.
+    Arrays become shared variables of any number of rows, not copied: graphs are simplified by the
+    values of constants, and z[arange(N)] would turn into z, or zeros_like(z) into N zeros.
     """
     while data in undone:
         data = undone[data]
     if isinstance(data, Constant):
-        return pytensor.shared(
-            data.data, name=data.name, borrow=True, shape=of_any_length(data.type)
-        )
+        shape = (None, *data.type.shape[1:])
+        return pytensor.shared(data.data, name=data.name, borrow=True, shape=shape)
     return data
 
 

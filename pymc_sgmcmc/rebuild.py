@@ -8,10 +8,11 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
+from pytensor.graph.type import Type
 from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
-__all__ = ["of_any_length", "rebuild"]
+__all__ = ["rebuild"]
 
 
 def rebuild(
@@ -51,11 +52,6 @@ def rebuild(
     return rebuilt
 
 
-def of_any_length(type: TensorType) -> tuple[int | None, ...]:
-    """The static shape of `type` without its lengths: only what is broadcast is left."""
-    return tuple(1 if n == 1 else None for n in type.shape)
-
-
 def _remake(node: Apply, inputs: list[Variable]) -> Apply:
     if any(new.type != old.type for new, old in zip(inputs, node.inputs, strict=True)):
         if isinstance(node.op, OpFromGraph):
@@ -86,15 +82,17 @@ def _retyped(op: OpFromGraph, inputs: list[Variable]):
 def _loosened(op: Scan) -> Scan:
     """`op` with unknown lengths in its inner graph: it would check those it was given."""
     graph = _inner(op)
-    new = _on(graph, [_loose(variable) for variable in graph.inputs])
+    new = _on(graph, [_of_any_length(variable.type)() for variable in graph.inputs])
     names = ("mode", "truncate_gradient", "name", "allow_gc", "strict")
     settings = {name: getattr(op, name) for name in names}
     return Scan(new.inputs, new.outputs, op.info, **settings)
 
 
-def _loose(variable: Variable) -> Variable:
-    tensor = isinstance(variable.type, TensorType)
-    return (variable.type.clone(shape=of_any_length(variable.type)) if tensor else variable.type)()
+def _of_any_length(type: Type) -> Type:
+    """`type` without its lengths: only what is broadcast is left."""
+    if not isinstance(type, TensorType):
+        return type
+    return type.clone(shape=[1 if n == 1 else None for n in type.shape])
 
 
 def _inner(op: OpFromGraph | Scan) -> FunctionGraph:
