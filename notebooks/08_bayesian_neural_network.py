@@ -141,8 +141,8 @@ def network(hidden, activation):
     return model
 
 
-def begin(model, seed=RANDOM_SEED):
-    rng, point = np.random.default_rng(seed), model.initial_point()
+def begin(model):
+    rng, point = np.random.default_rng(RANDOM_SEED), model.initial_point()
     for name, zero in point.items():
         scale = zero.shape[0] ** -0.5 if zero.ndim == 2 else 0
         point[name] = (scale * rng.normal(size=zero.shape)).astype("float32")
@@ -175,7 +175,8 @@ def calibration(p, bins=10):
 
 
 def scores(draws, activation):
-    """Of the mean prediction of these weights, and of the last ones alone."""
+    """Of the mean prediction of at least a hundred of these weights, and of the last alone."""
+    draws = draws[:: max(1, len(draws) // 100)]
     p, out = (
         np.mean([probabilities(w, x, activation) for w in draws], axis=0) for x in (test, shuffled)
     )
@@ -194,16 +195,17 @@ def scores(draws, activation):
     }
 
 
-def kept(name, run):
-    """The result of `run()`; or that in the folder of results, where it is there already."""
-    file = Path(RESULTS or ".") / (name.replace("/", "_") + ".json")
-    if RESULTS and file.exists():
-        return json.loads(file.read_text())
-    result = {key: x if isinstance(x, list) else float(x) for key, x in run().items()}
-    if RESULTS:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(result))
-    return result
+def once(name, make):
+    """What `make()` returns, from its file where there is one."""
+    if RESULTS is None:
+        return make()
+    file = Path(RESULTS) / f"{name.replace('/', '_')}.json"
+    if not file.exists():
+        result = json.dumps(make(), default=float)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.with_suffix(".part").write_text(result)
+        file.with_suffix(".part").rename(file)  # whole, or not at all
+    return json.loads(file.read_text())
 
 
 # %%
@@ -228,7 +230,8 @@ def optimise(model, method, batch, epochs, halve=0):
     """The weights after each pass over the data; every `halve` passes the rate is halved."""
     optimiser, first = optimisers[method]
     rate = pytensor.shared(np.float32(first))
-    weights = {v: pytensor.shared(begin(model)[v.name]) for v in model.value_vars}
+    start = begin(model)
+    weights = {v: pytensor.shared(start[v.name]) for v in model.value_vars}
     rows, batches = pt.lvector("rows"), N // batch
     values = model.rvs_to_values[model["digit"]]
     likelihood, prior = (model.logp(vars=v) for v in (model.observed_RVs, model.free_RVs))
@@ -276,14 +279,14 @@ def grid_run(sampler, a, eta):
     draws, stats = sample(one_layer, sampler, **GRID, step_size=h, batch_size=20, **rate)
     if draws is None:
         return {"error": np.nan, "of a draw": np.nan, "log-lik.": np.nan, "temperature": np.inf}
-    row = scores(draws[:: max(1, len(draws) // 100)], sigmoid)
+    row = scores(draws, sigmoid)
     row["temperature"] = stats["kinetic_temperature"].values[len(draws) // 2 :].mean()
     return {name: row[name] for name in ("error", "of a draw", "log-lik.", "temperature")}
 
 
 start = time.perf_counter()
 table = {
-    (S.__name__, a, eta): kept(f"grid {S.__name__} {a} {eta:.2g}", lambda: grid_run(S, a, eta))
+    (S.__name__, a, eta): once(f"grid {S.__name__} {a} {eta:.2g}", lambda: grid_run(S, a, eta))
     for S in (SGHMC, SGNHT)
     for a in (0.001, 0.01)
     for eta in ETAS
@@ -378,7 +381,7 @@ def sampler_run(sampler, settings):
     draws, stats = sample(one_layer, sampler, **LONG, batch_size=BATCH, **settings)
     if "sampling" in stats:
         draws = [d for d, s in zip(draws, stats["sampling"].values, strict=True) if s]
-    return scores(draws[:: max(1, len(draws) // 100)], sigmoid)
+    return scores(draws, sigmoid)
 
 
 def optimiser_run(method):
@@ -387,8 +390,8 @@ def optimiser_run(method):
 
 
 start = time.perf_counter()
-found = {name: kept(name, lambda: sampler_run(*run)) for name, run in runs.items()}
-found |= {name: kept(name, lambda: optimiser_run(name)) for name in optimisers}
+found = {name: once(name, lambda: sampler_run(*run)) for name, run in runs.items()}
+found |= {name: once(name, lambda: optimiser_run(name)) for name in optimisers}
 print(f"{time.perf_counter() - start:.0f} seconds")
 compared = pd.DataFrame(found).T.drop(columns="bins").astype(float)
 compared.round(3)
@@ -477,7 +480,7 @@ def wide_run(units, epochs, method):
 
 start = time.perf_counter()
 wide = {
-    (units, method): kept(f"{units} {method}", lambda: wide_run(units, epochs, method))
+    (units, method): once(f"{units} {method}", lambda: wide_run(units, epochs, method))
     for units, epochs in WIDE.items()
     for method in ("Santa", *reversed(optimisers))
 }

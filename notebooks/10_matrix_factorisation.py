@@ -231,7 +231,7 @@ def once(name, make):
         return make()
     file = Path(RESULTS) / f"{name}.json"
     if not file.exists():
-        result = json.dumps({key: float(value) for key, value in make().items()})
+        result = json.dumps(make(), default=float)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.with_suffix(".part").write_text(result)
         file.with_suffix(".part").rename(file)  # whole, or not at all
