@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from pymc_sgmcmc.annealing import Annealing, GeometricAnnealing, PowerAnnealing
 from pymc_sgmcmc.autocorrelation import autocorrelation_time
 from pymc_sgmcmc.check import Check, check
 from pymc_sgmcmc.checkpoints import load, resume, save
@@ -39,15 +40,7 @@ from pymc_sgmcmc.samplers import (
     Santa,
     gSGNHT,
 )
-from pymc_sgmcmc.schedules import (
-    Annealing,
-    Constant,
-    CyclicalCosine,
-    GeometricAnnealing,
-    Polynomial,
-    PowerAnnealing,
-    Schedule,
-)
+from pymc_sgmcmc.schedules import Constant, CyclicalCosine, Polynomial, Schedule
 from pymc_sgmcmc.stored_sums import running_sums
 from pymc_sgmcmc.temperature import kinetic_temperature
 from pymc_sgmcmc.weighted import weighted_mean, weighted_quantile

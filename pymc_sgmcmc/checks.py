@@ -17,9 +17,14 @@ def positive(name: str, value: Any) -> float:
     return value
 
 
+def is_word(value: Any, word: str) -> bool:
+    """Whether `value` is that `word`; of an array, which may be compared with none, too."""
+    return isinstance(value, str) and value == word
+
+
 def positive_or_auto(name: str, value: Any) -> float | str:
     """Return `value` if it is "auto" or a positive finite number, else raise."""
-    return value if isinstance(value, str) and value == "auto" else positive(name, value)
+    return value if is_word(value, "auto") else positive(name, value)
 
 
 def fraction(name: str, value: Any) -> float:
@@ -27,6 +32,11 @@ def fraction(name: str, value: Any) -> float:
     if positive(name, value) >= 1:
         raise ValueError(f"{name}={value!r} must be below 1.")
     return value
+
+
+def fraction_or_none(name: str, value: Any) -> float | None:
+    """Return `value` if it is None or a number between 0 and 1, both excluded, else raise."""
+    return None if value is None else fraction(name, value)
 
 
 def natural(name: str, value: Any) -> int:

@@ -16,11 +16,8 @@ from pymc_sgmcmc.space import EVERYWHERE
 
 __all__ = [
     "checked_word", "kinetic_temperature", "longest_step", "spelled", "split", "step_bias",
-    "thermal_mass", "thermostat", "virial",
+    "virial",
 ]  # fmt: skip
-
-LONG = 1000
-"""From so many coordinates on a call of BLAS is worth its overhead."""
 
 MOVES, KICKS = "AU", "BK"
 
@@ -170,30 +167,6 @@ def drift_with_friction(q, p, friction, diffusion, h, z, z_more):
 
 SPREAD = [(-1) ** k * (2.0 - 2.0 ** (k - 1)) / factorial(k) for k in range(3, 20)]
 """Of s in `drift_with_friction`, by powers of x."""
-
-
-def thermostat(xi, p, temperature, mass, h):
-    """Nosé-Hoover friction driven by the kinetic energy of its own coordinates over a time h.
-
-    A scalar `xi` sees the mean of p^2, a vector `xi` each p^2 alone, a matrix each product.
-    """
-    if xi.type.ndim == 2:
-        return xi + h * (pt.outer(p, p) - temperature * pt.eye(xi.shape[0])) / mass
-    kinetic = mean_square(p) if xi.type.ndim == 0 else p**2
-    return xi + h * (kinetic - temperature) / mass
-
-
-def thermal_mass(given: float | str, coordinates: int, diffusion: np.ndarray) -> float:
-    """Q of a thermostat of so many coordinates, where it is "auto": see `SGNHT`."""
-    if given != "auto":
-        return given
-    return max(1.0, 10.0 / coordinates) / max(1.0, np.mean(diffusion)) ** 2
-
-
-def mean_square(p):
-    """The mean of p^2; where p is long by BLAS, as PyTensor's C code takes ten times longer."""
-    size = p.type.shape[0]
-    return pt.mean(p**2) if size < LONG else pt.dot(p, p) / float(size)
 
 
 def _is_baoab(integrator):

@@ -9,7 +9,7 @@ from pymc import modelcontext
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import fraction
+from pymc_sgmcmc.checks import fraction_or_none
 from pymc_sgmcmc.coordinates import pull
 from pymc_sgmcmc.minibatch import minibatches
 
@@ -45,9 +45,7 @@ class Metropolis(SGMCMC, ABC):
 
     def __init__(self, vars: Any, *, target_accept: float | None, model: Any = None, **kwargs):
         model, name = modelcontext(model), type(self).__name__
-        self.target_accept = target_accept
-        if target_accept is not None:
-            fraction("target_accept", target_accept)
+        self.target_accept = fraction_or_none("target_accept", target_accept)
         for argument in ("batch_size", "batches", "gradient", "noise_estimate"):
             if kwargs.pop(argument, None) is not None:
                 raise TypeError(f"{name} takes gradients on all rows: leave out {argument}.")

@@ -1,11 +1,15 @@
 """RMSProp's running mean of squared gradients, from which samplers make a metric."""
 
+from abc import ABC
 from typing import Any
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
-__all__ = ["at_one", "decays", "mean_square", "metric", "rows_of", "unadapted"]
+from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.checks import positive
+
+__all__ = ["RMSProp", "mean_square", "metric"]
 
 
 def mean_square(v, gradient, rows, decay):
@@ -18,29 +22,55 @@ def metric(v, damping):
     return 1 / (damping + v**0.5)
 
 
-def at_one(size: int, damping: float) -> np.ndarray:
-    """The running mean at which damping + sqrt(v), and every metric made of it, is 1."""
-    return np.full(size, max(0.0, 1.0 - damping) ** 2)
+class RMSProp(SGMCMC, ABC):
+    """A sampler with such a metric, which adapts while it is tuned, and rests afterwards.
 
+    It carries ``v``, and its update takes `decay`, `rows` and `damping`.
+    """
 
-def decays(steps: np.ndarray, decay: float, *, adapts: bool) -> np.ndarray:
-    """The decay at each step: at first a plain mean of the squares and the start; 1 at rest."""
-    return np.minimum(decay, (steps + 1.0) / (steps + 2.0)) if adapts else np.ones(len(steps))
+    learned = ("v",)
+    restless = False
+    """Whether the metric adapts as long as the chain runs."""
 
+    def __init__(self, vars: Any = None, *, decay: float, damping: float, **kwargs):
+        self.decay, self.damping = decay, positive("damping", damping)
+        if "noise_estimate" in kwargs:
+            raise TypeError(
+                f"{type(self).__name__} subtracts no noise_estimate: take a larger batch or a "
+                "control variate."
+            )
+        super().__init__(vars, noise_estimate=0.0, **kwargs)
 
-def rows_of(step: Any) -> float:
-    """N: 1 where the step size is tuned, in coordinates in which gradients are about 1."""
-    return 1.0 if step.step_size is None else max(1, step._lengths.sum())
+    def unadapted(self) -> np.ndarray:
+        """The v at which damping + sqrt(v), and every metric made of it, is 1."""
+        return np.full(self.target.size, max(0.0, 1.0 - self.damping) ** 2)
 
+    def adapted(self) -> np.ndarray:
+        """The metric of the chain as it is, (d,)."""
+        return metric(self._carried()["v"], self.damping)
 
-def unadapted(step: Any) -> SamplerWarning | None:
-    """What is to be said at the first draw of a chain that has no tuning to adapt in."""
-    if step.draw or step.tune:
-        return None
-    return SamplerWarning(
-        WarningType.BAD_PARAMS,
-        f"{step.name}: tune=0 leaves no draw to adapt the metric in, and it is the identity. Let "
-        "pm.sample tune for some hundred inner steps.",
-        "warn",
-        step=0,
-    )
+    def scales(self) -> dict[str, float]:
+        """N, which is 1 where a step size is tuned, as gradients are about 1 then; the damping."""
+        rows = 1.0 if self.step_size is None else max(1, self._lengths.sum())
+        return {"rows": rows, "damping": self.damping}
+
+    def sequences(self, steps):
+        """The decay at each step: at first a plain mean of the squares and the start; 1 at rest."""
+        adapts = self.tune or self.restless
+        decay = np.minimum(self.decay, (steps + 1.0) / (steps + 2.0))
+        return {"decay": decay if adapts else np.ones(len(steps))}
+
+    def longest_step(self, curvature):
+        known = self.step_size is None  # and then the metric is below 1
+        return super().longest_step(curvature) if known else np.inf
+
+    def notice(self):
+        if self.restless or self.draw or self.tune:
+            return None
+        return SamplerWarning(
+            WarningType.BAD_PARAMS,
+            f"{self.name}: tune=0 leaves no draw to adapt the metric in, and it is the identity. "
+            "Let pm.sample tune for some hundred inner steps.",
+            "warn",
+            step=0,
+        )

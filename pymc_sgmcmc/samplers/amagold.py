@@ -1,22 +1,17 @@
 """Amortised Metropolis adjustment for SGHMC (Zhang, Cooper and De Sa, 2020)."""
 
-import math
-from dataclasses import replace
 from typing import Any, final
 
-import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import fraction, positive
-from pymc_sgmcmc.integrators import longest_step
-from pymc_sgmcmc.metropolis import gain
+from pymc_sgmcmc.amortised import Amortised
+from pymc_sgmcmc.checks import positive
 
 __all__ = ["AMAGOLD"]
 
 
 @final
-class AMAGOLD(SGMCMC):
+class AMAGOLD(Amortised):
     r"""Amortised Metropolis adjustment of SGHMC by Zhang, Cooper and De Sa (2020), algorithm 1.
 
     Minibatch gradients without a bias: a draw is a trajectory of `steps_per_draw` inner steps, and
@@ -80,43 +75,21 @@ class AMAGOLD(SGMCMC):
     """
 
     name = "amagold"
-    extra_stats = ("acceptance", "factor")
-    learned = ("factor",)
-    descends = False
-    trajectories = True
+    scheme = "symmetric"
 
     def __init__(self, vars: Any = None, *, step_size: Any = None, friction: float = 1.0,
                  target_accept: float | None = 0.8, gradient: str | None = None,
                  **kwargs):  # fmt: skip
-        self.friction, self.target_accept = positive("friction", friction), target_accept
-        if target_accept is not None:
-            fraction("target_accept", target_accept)
-        if "noise_estimate" in kwargs:
-            raise TypeError("AMAGOLD corrects gradient noise exactly: leave out noise_estimate.")
-        if kwargs.get("batches") == "epochs" or gradient == "svrg":
-            raise ValueError(
-                "AMAGOLD is exact where gradients do not remember the chain: batches='epochs' and "
-                "gradient='svrg' do. Use batches='random' and gradient='control_variate'."
-            )
-        gradient = gradient or ("plain" if step_size is not None else "control_variate")
-        super().__init__(vars, step_size=step_size, gradient=gradient, noise_estimate=0.0, **kwargs)
-        self.target.value_and_gradient(self._starts.default)  # compiled here, not by each worker
-
-    def initial_state(self, rng):
-        p = np.sqrt(self.temperature) * rng.standard_normal(self.target.size)
-        return {"momentum": p, "r": 0.0, "u": np.nan, "factor": 1.0, "acceptance": 1.0}
+        self.friction = positive("friction", friction)
+        super().__init__(
+            vars, step_size=step_size, target_accept=target_accept, gradient=gradient, **kwargs
+        )
 
     def coefficients(self):
         return {"friction": self.friction, "temperature": self.temperature}
 
     def step_bias(self, h, curvature):
         return h**2 * curvature / 4  # of what is proposed
-
-    def capacity(self):
-        return self.friction * self.temperature
-
-    def longest_step(self, curvature):
-        return longest_step("symmetric", curvature, self.friction)
 
     def update(self, q, p, r, u, factor, acceptance, *, grad, h, noise, friction, temperature):
         h = h * factor
@@ -126,26 +99,3 @@ class AMAGOLD(SGMCMC):
         new = ((1 - x) * p - h * g + pt.sqrt(4 * x * temperature) * noise()) / (1 + x)
         r = r + h / 2 * pt.sum(g * (p + new))
         return q + h / 2 * new, new, r, u, factor, acceptance
-
-    def _advance(self, q):
-        """A trajectory from `q`, and its end or its start."""
-        start = self._carried() | {"r": 0.0}
-        if self.target.shared or np.isnan(start["u"]):  # else it is known since the last draw
-            start["u"] = self.target.value_and_gradient(q)[0]
-        self.carried = tuple(start.values())
-        output, last = super()._advance(q)
-        if not output.is_finite:
-            return output, last
-        end = dict(zip(start, output.state, strict=True))
-        end["u"] = self.target.value_and_gradient(self._to_position(output.q))[0]
-        log_ratio = (start["u"] - end["u"] + float(end["r"])) / self.temperature
-        acceptance = math.exp(min(log_ratio, 0.0)) if np.isfinite(log_ratio) else 0.0
-        uniform = 0.5 * math.erfc(-self.rng.standard_normal() / math.sqrt(2.0))
-        if uniform > acceptance:
-            end |= {"momentum": -start["momentum"], "u": start["u"]}
-            output = replace(output, q=self._to_coordinates(q))
-        if self.tune and self.target_accept is not None:
-            change = gain(self.draw) * (acceptance - self.target_accept)
-            end["factor"] = end["factor"] * math.exp(change)
-        end["acceptance"] = acceptance
-        return replace(output, state=tuple(map(np.asarray, end.values()))), last

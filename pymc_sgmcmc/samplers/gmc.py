@@ -27,9 +27,8 @@ class GMC(Metropolis):
 
     Leaves invariant: exp(-U(q) / T), with respect to the surface of the manifolds, at every h.
     While tuning, h is multiplied by a factor, the sample stat ``factor``, that makes the mean
-    acceptance `target_accept`. The stat ``acceptance`` is that of the last trajectory.
-
-    One gradient on all rows an inner step, and the value of U.
+    acceptance `target_accept`. The stat ``acceptance`` is that of the last trajectory. One gradient
+    on all rows an inner step.
 
     Parameters
     ----------
@@ -53,8 +52,7 @@ class GMC(Metropolis):
 
     References
     ----------
-    - Byrne, S. and Girolami, M. (2013). Geodesic Monte Carlo on embedded manifolds. Scandinavian
-      Journal of Statistics.
+    - Byrne, S. and Girolami, M. (2013). Geodesic Monte Carlo on embedded manifolds. Scand. J. Stat.
     - Beskos, A., Pillai, N., Roberts, G., Sanz-Serna, J.-M. and Stuart, A. (2013). Optimal tuning
       of the hybrid Monte Carlo algorithm. Bernoulli.
 
@@ -94,9 +92,9 @@ class GMC(Metropolis):
         return {"momentum": nothing} | state | start
 
     def sequences(self, steps):
-        place = np.mod(steps, self.leapfrog_steps)
-        first, last = place == 0, place == self.leapfrog_steps - 1
-        return super().sequences(steps) | {"first": first * 1.0, "last": last * 1.0}
+        place, last = np.mod(steps, self.leapfrog_steps), self.leapfrog_steps - 1
+        ends = {"first": (place == 0) * 1.0, "last": (place == last) * 1.0}
+        return super().sequences(steps) | ends
 
     def update(self, q, p, g, u, factor, acceptance, start_q, start_g, start_u, energy, *,
                grad, h, noise, gain, first, last, temperature):  # fmt: skip

@@ -1,19 +1,18 @@
 """Geodesic stochastic gradient Nosé-Hoover thermostat (Liu, Zhu and Song, 2016)."""
 
+from functools import partial
 from typing import Any, final
 
-import numpy as np
-import pytensor.tensor as pt
-
-from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import positive, positive_or_auto
-from pymc_sgmcmc.integrators import checked_word, longest_step, spelled, split, thermal_mass
+from pymc_sgmcmc.integrators import checked_word, spelled, split
+from pymc_sgmcmc.momentum import Thermostatted
+from pymc_sgmcmc.thermostats import Scalar
 
 __all__ = ["gSGNHT"]
 
 
 @final
-class gSGNHT(SGMCMC):
+class gSGNHT(Thermostatted):
     r"""Geodesic stochastic gradient Nosé-Hoover thermostat of Liu et al. (2016), algorithm 2.
 
     :class:`~pymc_sgmcmc.SGGMC` with a friction xi that absorbs gradient noise of unknown size. With
@@ -74,9 +73,6 @@ class gSGNHT(SGMCMC):
 
     name = "gsgnht"
     curves = True
-    descends = False
-    extra_stats = ("kinetic_temperature", "thermostat")
-    absorbs_noise = True
 
     def __init__(self, vars: Any = None, *, step_size: Any, diffusion: float = 1.0,
                  thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
@@ -85,34 +81,16 @@ class gSGNHT(SGMCMC):
         self.integrator = checked_word(integrator, thermostat=True, curved=True)
         super().__init__(vars, step_size=step_size, **kwargs)
 
-    def initial_state(self, rng):
-        p = np.sqrt(self.temperature) * rng.standard_normal(self.target.size)
-        return {"p": p, "xi": np.asarray(self.diffusion, dtype=float)}
-
-    def coefficients(self):
-        mass = thermal_mass(self.thermal_mass, self.space.dimension, self.diffusion)
-        name = f"diffusion x temperature = {self.diffusion!r} x {self.temperature!r}"
-        diffusion = self.injected(np.asarray(self.temperature * self.diffusion), name)
-        return {"diffusion": diffusion, "temperature": self.temperature, "mass": mass}
-
-    def capacity(self):
-        return self.diffusion * self.temperature
-
-    def longest_step(self, curvature):
-        return longest_step(self.integrator, curvature, self.diffusion)
+    @property
+    def bath(self):
+        return Scalar(self.space.dimension)
 
     def widening(self, rate):
         return 0 * rate
 
-    def settled(self, rate):
-        noise = rate.sum() / self.space.dimension
-        return float(self._coefficients["diffusion"] + noise) / self.temperature
-
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
-        def heat(xi, p, h):
-            return xi + h * (pt.sum(p**2) / self.space.dimension - temperature) / mass
-
         return split(
             spelled(self.integrator, thermostat=True), q, self.space.tangent(q, p), xi,
-            grad=grad, h=h, noise=noise, diffusion=diffusion, heat=heat, space=self.space,
+            grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
+            heat=partial(self.bath.heat, temperature=temperature, mass=mass),
         )  # fmt: skip

@@ -5,17 +5,17 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import fraction, one_of, per_coordinate, positive
-from pymc_sgmcmc.integrators import longest_step, ornstein_uhlenbeck, step_bias, virial
-from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, metric, rows_of, unadapted
+from pymc_sgmcmc.checks import fraction, one_of
+from pymc_sgmcmc.integrators import ornstein_uhlenbeck, virial
+from pymc_sgmcmc.momentum import Momentum
+from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
 from pymc_sgmcmc.settings import DEFAULT, not_for_epochs
 
 __all__ = ["PSGHMC"]
 
 
 @final
-class PSGHMC(SGMCMC):
+class PSGHMC(RMSProp, Momentum):
     r"""Preconditioned, scale-adapted SGHMC of Springenberg et al. (2016), equation 8.
 
     SGHMC with a mass for each coordinate from a running mean V^ of squared gradients, which also
@@ -80,69 +80,41 @@ class PSGHMC(SGMCMC):
     """
 
     name = "psghmc"
-    extra_stats = ("kinetic_temperature",)
-    learned = ("v",)
+    scheme = "BAOAB"
 
     def __init__(self, vars: Any = None, *, step_size: Any = None, friction: Any = 1.0,
                  noise_estimate: str = DEFAULT, decay: float = 0.99, damping: float = 1e-5,
                  **kwargs):  # fmt: skip
-        self.friction, self.damping = friction, positive("damping", damping)
-        self.decay = fraction("decay", decay)
+        self.friction, decay = friction, fraction("decay", decay)
         one_of("noise_estimate", noise_estimate, ["metric", "none", DEFAULT])
         if noise_estimate == "metric" and kwargs.get("batches") == "epochs":
             raise not_for_epochs(noise_estimate)
         plain = step_size is not None and kwargs.get("gradient", "plain") == "plain"
         self.subtracts = noise_estimate == "metric" or (noise_estimate == DEFAULT and plain)
-        super().__init__(vars, step_size=step_size, noise_estimate=0.0, **kwargs)
+        super().__init__(vars, step_size=step_size, decay=decay, damping=damping, **kwargs)
 
     def initial_state(self, rng):
-        d = self.target.size
-        p = np.sqrt(self.temperature) * rng.standard_normal(d)
-        return {"p": p, "v": at_one(d, self.damping)}
+        return super().initial_state(rng) | {"v": self.unadapted()}
 
     def coefficients(self):
-        rows = rows_of(self)
-        return {
-            "rows": rows,
-            "damping": self.damping,
-            "friction": per_coordinate("friction", self.friction, self.target.size),
-            "temperature": self.temperature,
-            "share": float(self.subtracts and self._is_batched()) * rows**2,
-        }
-
-    def sequences(self, steps):
-        return {"decay": decays(steps, self.decay, adapts=self.tune)}
-
-    def step_bias(self, h, curvature):
-        return step_bias("BAOAB", h, curvature)
-
-    def capacity(self):
-        return float(np.min(self.friction)) * self.temperature
+        scales = self.scales()
+        share = float(self.subtracts and self._is_batched()) * scales["rows"] ** 2
+        return super().coefficients() | scales | {"share": share}
 
     def widening(self, rate):
-        v = self._carried()["v"]
-        g2 = metric(v, self.damping)
-        subtracted = self._coefficients["share"] * v / 2 * self._coming_step_size()
-        return (g2 * rate - np.minimum(g2 * subtracted, self.capacity())) / self.capacity()
+        subtracted = self._coefficients["share"] * self._carried()["v"] * self._coming_step_size()
+        rate, subtracted = self.adapted() * rate, self.adapted() * subtracted / 2
+        return (rate - np.minimum(subtracted, self.capacity())) / self.capacity()
 
-    def longest_step(self, curvature):
-        if self.step_size is not None:
-            return np.inf  # its g is not known beforehand
-        return longest_step("BAOAB", curvature, float(np.max(self.friction)))
+    def virial(self, q, p, v, *, g, h, damping, friction, **numbers):
+        return virial(self.scheme, p, pt.sqrt(metric(v, damping)) * g, h, friction)
 
-    def notice(self):
-        return unadapted(self)
-
-    def virial(self, q, p, v, *, g, h, decay, rows, damping, friction, temperature, share):
-        return virial("BAOAB", p, pt.sqrt(metric(v, damping)) * g, h, friction)
-
-    def update(self, q, p, v, *, grad, h, noise, decay, rows, damping, friction, temperature,
+    def update(self, q, p, v, *, grad, h, noise, decay, rows, damping, friction, diffusion,
                share):  # fmt: skip
         g = pt.sqrt(metric(v, damping))
-        total = friction * temperature
-        diffusion = pt.maximum(total - share * h / 2 * g**2 * v, 0.0)
         f = grad(q)
         p = p - h * g * f
         q = q + h / 2 * g * p
-        p = ornstein_uhlenbeck(p, friction, diffusion, h, noise())
+        left = pt.maximum(diffusion - share * h / 2 * g**2 * v, 0.0)
+        p = ornstein_uhlenbeck(p, friction, left, h, noise())
         return q + h / 2 * g * p, p, mean_square(v, f, rows, decay)

@@ -5,15 +5,14 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import fraction, positive
-from pymc_sgmcmc.rmsprop import at_one, decays, mean_square, metric, rows_of, unadapted
+from pymc_sgmcmc.checks import fraction
+from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
 
 __all__ = ["PSGLD"]
 
 
 @final
-class PSGLD(SGMCMC):
+class PSGLD(RMSProp):
     r"""Preconditioned SGLD of Li, Chen, Carlson and Carin (2016), algorithm 1.
 
     Langevin dynamics with the metric of RMSProp. With the minibatch gradient g(q) of U on N rows,
@@ -71,27 +70,19 @@ class PSGLD(SGMCMC):
     """
 
     name = "psgld"
-    learned = ("v",)
 
     def __init__(self, vars: Any = None, *, decay: float = 0.99, damping: float = 1e-5,
                  gamma: bool = False, **kwargs):  # fmt: skip
-        self.decay = decay if decay == 0 else fraction("decay", decay)
-        self.damping, self.gamma = positive("damping", damping), gamma
+        self.gamma = self.restless = gamma
         self.descends = not gamma
-        if "noise_estimate" in kwargs:
-            raise TypeError(
-                "PSGLD subtracts no noise_estimate: take a larger batch or a control variate."
-            )
-        super().__init__(vars, noise_estimate=0.0, **kwargs)
+        decay = decay if decay == 0 else fraction("decay", decay)
+        super().__init__(vars, decay=decay, damping=damping, **kwargs)
 
     def initial_state(self, rng):
-        return {"v": at_one(self.target.size, self.damping)}
+        return {"v": self.unadapted()}
 
     def coefficients(self):
-        return {"rows": rows_of(self), "damping": self.damping, "temperature": self.temperature}
-
-    def sequences(self, steps):
-        return {"decay": decays(steps, self.decay, adapts=self.tune or self.gamma)}
+        return self.scales() | {"temperature": self.temperature}
 
     def step_bias(self, h, curvature):
         return np.nan if self.gamma else h * max(curvature, 1.0) * 0.5
@@ -100,13 +91,10 @@ class PSGLD(SGMCMC):
         return self.temperature
 
     def widening(self, rate):
-        return rate * metric(self._carried()["v"], self.damping) / self.temperature
+        return rate * self.adapted() / self.temperature
 
     def longest_step(self, curvature):
         return 2 / curvature if self.step_size is None else np.inf  # its G is not known beforehand
-
-    def notice(self):
-        return None if self.gamma else unadapted(self)
 
     def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
         return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)

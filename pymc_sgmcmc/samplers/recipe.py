@@ -27,7 +27,6 @@ class Recipe(SGMCMC):
 
     Leaves invariant: exp(-H(z) / T) as h -> 0, for every D that is positive definite and every
     Q that is skew-symmetric; the bias is of first order in h. Noise of gradients is not subtracted.
-
     One gradient an inner step. Derivatives of a matrix of z cost d of its evaluations: for small d.
 
     Parameters
@@ -43,7 +42,7 @@ class Recipe(SGMCMC):
         ``Q(q=, **auxiliary)`` returns, by pairs of names, blocks above the diagonal: as those of D,
         and (d,) between a vector and a scalar. Those below follow. Default none.
     energy : callable, optional
-        ``energy(q=, **auxiliary)``: the graph of a scalar. Default 0.
+        ``energy(q=, **auxiliary)``: a scalar. Default 0.
     auxiliary : mapping of str to callable, optional
         Start of each, by name: ``start(rng, d)`` returns a number or an array of shape (d,).
     **kwargs
@@ -116,7 +115,6 @@ class Recipe(SGMCMC):
             value = value - h * times(block, slope, value)
             value = value + h * temperature * divergence(block, at[other], at[name])
         if name in D:
-            fresh = noise() if value.type.ndim else noise()[0]
-            spread = times(root(block_of(D[name])), fresh, value)
-            value = value + pt.sqrt(2 * h * temperature) * spread
+            z = noise() if value.type.ndim else noise()[0]
+            value = value + pt.sqrt(2 * h * temperature) * times(root(block_of(D[name])), z, value)
         return value

@@ -2,17 +2,15 @@
 
 from typing import Any, final
 
-import numpy as np
-
-from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import positive
-from pymc_sgmcmc.integrators import checked_word, longest_step, spelled, split
+from pymc_sgmcmc.integrators import checked_word, spelled, split
+from pymc_sgmcmc.momentum import Momentum
 
 __all__ = ["SGGMC"]
 
 
 @final
-class SGGMC(SGMCMC):
+class SGGMC(Momentum):
     r"""Stochastic gradient geodesic Monte Carlo of Liu, Zhu and Song (2016), algorithm 1.
 
     :class:`~pymc_sgmcmc.SGHMC` on manifolds: spheres, the simplex through square roots, matrices
@@ -79,27 +77,12 @@ class SGGMC(SGMCMC):
 
     name = "sggmc"
     curves = True
-    extra_stats = ("kinetic_temperature",)
 
     def __init__(self, vars: Any = None, *, step_size: Any, friction: float = 1.0,
                  integrator: str = "BAOAB", **kwargs):  # fmt: skip
         self.friction = positive("friction", friction)
         self.integrator = checked_word(integrator, thermostat=False, curved=True)
         super().__init__(vars, step_size=step_size, **kwargs)
-
-    def initial_state(self, rng):
-        return {"p": np.sqrt(self.temperature) * rng.standard_normal(self.target.size)}
-
-    def coefficients(self):
-        name = f"friction x temperature = {self.friction!r} x {self.temperature!r}"
-        diffusion = self.injected(np.asarray(self.friction * self.temperature), name)
-        return {"friction": self.friction, "diffusion": diffusion}
-
-    def capacity(self):
-        return self.friction * self.temperature
-
-    def longest_step(self, curvature):
-        return longest_step(self.integrator, curvature, self.friction)
 
     def update(self, q, p, *, grad, h, noise, friction, diffusion):
         return split(

@@ -2,18 +2,16 @@
 
 from typing import Any, final
 
-import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import per_coordinate
-from pymc_sgmcmc.integrators import checked_word, longest_step, spelled, split, step_bias, virial
+from pymc_sgmcmc.integrators import checked_word, spelled, split, virial
+from pymc_sgmcmc.momentum import Momentum
 
 __all__ = ["SGHMC"]
 
 
 @final
-class SGHMC(SGMCMC):
+class SGHMC(Momentum):
     r"""Stochastic gradient Hamiltonian Monte Carlo of Chen, Fox and Guestrin (2014), equation 13.
 
     With the minibatch gradient g(q) of U, step size h, friction C, noise estimate B,
@@ -79,7 +77,6 @@ class SGHMC(SGMCMC):
     """
 
     name = "sghmc"
-    extra_stats = ("kinetic_temperature",)
 
     def __init__(
         self, vars: Any = None, *, friction: Any = 1.0, integrator: str = "BAOAB", **kwargs
@@ -87,25 +84,6 @@ class SGHMC(SGMCMC):
         self.friction = friction
         self.integrator = checked_word(integrator, thermostat=False)
         super().__init__(vars, **kwargs)
-
-    def initial_state(self, rng):
-        return {"p": np.sqrt(self.temperature) * rng.standard_normal(self.target.size)}
-
-    def coefficients(self):
-        d = self.target.size
-        friction = per_coordinate("friction", self.friction, d)
-        name = f"friction x temperature = {self.friction!r} x {self.temperature!r}"
-        diffusion = self.injected(friction * self.temperature, name)
-        return {"friction": friction, "diffusion": diffusion}
-
-    def step_bias(self, h, curvature):
-        return step_bias(self.integrator, h, curvature)
-
-    def capacity(self):
-        return float(np.min(self.friction)) * self.temperature
-
-    def longest_step(self, curvature):
-        return longest_step(self.integrator, curvature, float(np.max(self.friction)))
 
     def virial(self, q, p, *, g, h, friction, diffusion):
         return virial(self.integrator, p, g, h, friction)

@@ -1,0 +1,88 @@
+"""What samplers with a momentum share: how it starts, and what their friction allows."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.checks import per_coordinate
+from pymc_sgmcmc.integrators import longest_step, step_bias
+from pymc_sgmcmc.thermostats import Thermostat
+
+__all__ = ["Momentum", "Thermostatted"]
+
+
+class Momentum(SGMCMC, ABC):
+    """A sampler with a momentum p, which friction slows down and noise kicks.
+
+    `rate` is that friction, as the user gives it by the name `rate_name`: > 0, shape () or (d,).
+    """
+
+    extra_stats = ("kinetic_temperature",)
+    rate_name: ClassVar[str] = "friction"
+
+    @property
+    def rate(self) -> Any:
+        return getattr(self, self.rate_name)
+
+    @property
+    def scheme(self) -> str:
+        """The splitting by whose bias and stability a step size is chosen."""
+        return self.integrator
+
+    def initial_state(self, rng):
+        return {"p": np.sqrt(self.temperature) * rng.standard_normal(self.target.size)}
+
+    def coefficients(self):
+        rate = per_coordinate(self.rate_name, self.rate, self.target.size)
+        name = f"{self.rate_name} x temperature = {self.rate!r} x {self.temperature!r}"
+        diffusion = self.injected(rate * self.temperature, name)
+        return {self.rate_name: rate, "diffusion": diffusion}
+
+    def step_bias(self, h, curvature):
+        friction = np.mean(self.rate) if self.absorbs_noise else 0.0
+        return step_bias(self.scheme, h, curvature, friction)
+
+    def capacity(self):
+        return float(np.min(self.rate)) * self.temperature
+
+    def longest_step(self, curvature):
+        return longest_step(self.scheme, curvature, float(np.max(self.rate)))
+
+
+class Thermostatted(Momentum, ABC):
+    """A sampler whose friction is a thermostat, `bath`, that settles where the noise asks for it.
+
+    `rate` is where that is without gradient noise: the diffusion A.
+    """
+
+    descends = False
+    absorbs_noise = True
+    extra_stats = ("kinetic_temperature", "thermostat")
+    rate_name = "diffusion"
+    thermal_mass: float | str
+
+    @property
+    @abstractmethod
+    def bath(self) -> Thermostat:
+        """What drives its friction."""
+
+    def initial_state(self, rng):
+        friction = self.rate + np.zeros(self.target.size)
+        if not isinstance(self.noise_estimate, str):  # else the noise measured is subtracted
+            friction = friction + self.measured() / self.temperature
+        return super().initial_state(rng) | {"xi": self.bath.start(friction)}
+
+    def coefficients(self):
+        numbers = super().coefficients()
+        warming = self.tuned.warming  # and then its friction is at rest
+        mass = np.inf if warming else self.bath.mass(self.thermal_mass, self.rate)
+        return numbers | {"temperature": self.temperature, "mass": mass}
+
+    def widening(self, rate):
+        return self.bath.widening(rate / self.capacity())
+
+    def settled(self, rate):
+        noise = rate.sum() / self.space.dimension
+        return (float(np.mean(self._coefficients["diffusion"])) + noise) / self.temperature
