@@ -80,8 +80,8 @@ def test_a_mode_of_the_users_own(capsys):
         assert np.isfinite(draws(sample(step))).all()
 
 
-@pytest.mark.parametrize("name", ["schedules", "data", "samplers.sgld", "samplers.sghmc",
-                                  "samplers.sgnht"])  # fmt: skip
+@pytest.mark.parametrize("name", ["schedules", "annealing", "data", "samplers.sgld",
+                                  "samplers.sghmc", "samplers.sgnht"])  # fmt: skip
 def test_examples_of_the_docstrings(name):
     module = importlib.import_module(f"pymc_sgmcmc.{name}")
     result = doctest.testmod(module)

@@ -100,10 +100,8 @@ class SGNHT(Thermostatted):
 
     def coefficients(self):
         numbers = super().coefficients()
-        if self.thermostat != "coordinate" and numbers["diffusion"].ndim:
-            raise ValueError(
-                "diffusion has one value for each coordinate: use thermostat='coordinate'."
-            )
+        if self.thermostat != "coordinate" and np.ndim(self.diffusion):
+            raise ValueError("diffusion: one for each coordinate needs thermostat='coordinate'.")
         return numbers
 
     def longest_step(self, curvature):
