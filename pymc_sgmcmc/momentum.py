@@ -59,7 +59,7 @@ class Thermostatted(Momentum, ABC):
 
     descends = False
     absorbs_noise = True
-    extra_stats = ("kinetic_temperature", "thermostat")
+    extra_stats = (*Momentum.extra_stats, "thermostat")
     rate_name = "diffusion"
     thermal_mass: float | str
 
@@ -76,6 +76,7 @@ class Thermostatted(Momentum, ABC):
 
     def coefficients(self):
         numbers = super().coefficients()
+        self.bath.check(self.rate)
         warming = self.tuned.warming  # and then its friction is at rest
         mass = np.inf if warming else self.bath.mass(self.thermal_mass, self.rate)
         return numbers | {"temperature": self.temperature, "mass": mass}

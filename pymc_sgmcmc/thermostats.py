@@ -39,6 +39,14 @@ class Thermostat(ABC):
     def energy(self, p: TensorVariable) -> TensorVariable:
         """What drives xi: its mean is the temperature. `p`: (d,) or (steps, d)."""
 
+    def check(self, diffusion: Any) -> None:
+        """Raise if it cannot balance that `diffusion`."""
+        if np.ndim(diffusion):
+            raise ValueError(
+                "diffusion has one value for each coordinate: that needs thermostat='coordinate', "
+                "as one friction cannot balance several diffusions."
+            )
+
     @property
     def shared_by(self) -> int:
         """How many coordinates one friction sees."""
@@ -99,6 +107,9 @@ class Scalar(Thermostat):
 @final
 class Coordinate(Thermostat):
     """A friction for each coordinate, which sees its p^2."""
+
+    def check(self, diffusion):
+        pass
 
     def start(self, friction):
         return np.array(friction)

@@ -101,7 +101,7 @@ def test_it_samples_through_pymc_and_refuses_what_it_cannot():
     with pm.Model():
         pm.Normal("q", shape=2)
         idata = sample(SGNHT(step_size=0.3, thermostat="matrix"), draws=2000, tune=200)
-        with pytest.raises(ValueError, match="diffusion: one for each coordinate needs"):
+        with pytest.raises(ValueError, match=r"diffusion has one value for each coordinate"):
             SGNHT(step_size=0.3, thermostat="matrix", diffusion=np.ones(2))
         with pytest.raises(ValueError, match="integrator='DUBUD': U is for"):
             SGNHT(step_size=0.3, thermostat="matrix", integrator="DUBUD")

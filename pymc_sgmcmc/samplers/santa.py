@@ -104,7 +104,7 @@ class Santa(Annealed, RMSProp, Thermostatted):
     """
 
     name = "santa"
-    extra_stats = ("kinetic_temperature", "thermostat", "temperature")
+    extra_stats = (*Thermostatted.extra_stats, *Annealed.extra_stats)
 
     def __init__(self, vars: Any = None, *, diffusion: Any = 1.0, thermal_mass: Any = "auto",
                  decay: float = 0.99, damping: float = 1e-5, annealing: Annealing | None = None,

@@ -37,6 +37,7 @@ class SGNHT(Thermostatted):
     noise of one variance V in all coordinates moves xi's mean to A + h V / (2 T) and nothing else;
     noise that differs between coordinates leaves some too wide and others too narrow. The bias is
     of second order in h, with Euler of first. The documentation has a page on thermostats.
+
     One gradient an inner step. In the paper's algorithm 2, eta is h^2, alpha is xi h and a is A h.
 
     Parameters
@@ -97,12 +98,6 @@ class SGNHT(Thermostatted):
     @property
     def bath(self):
         return BATHS[self.thermostat](self.target.size)
-
-    def coefficients(self):
-        numbers = super().coefficients()
-        if self.thermostat != "coordinate" and np.ndim(self.diffusion):
-            raise ValueError("diffusion: one for each coordinate needs thermostat='coordinate'.")
-        return numbers
 
     def longest_step(self, curvature):
         longest = super().longest_step(curvature)
