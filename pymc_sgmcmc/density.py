@@ -10,7 +10,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.basic import PatternNodeRewriter, in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort, walk
 from pytensor.scalar.basic import Add, Cast, Mul, Neg, Sub, Switch
@@ -94,6 +94,16 @@ def flat_gradient(
     return pt.concatenate([gradient.ravel() for gradient in gradients])
 
 
+_RESIDUAL = in2out(
+    PatternNodeRewriter(
+        (pt.switch, "c", (pt.neg, (pt.softplus, (pt.neg, "x"))), (pt.neg, (pt.softplus, "x"))),
+        (pt.sub, (pt.mul, (pt.neq, "c", 0), "x"), (pt.softplus, "x")),
+    )
+)
+"""Writes a Bernoulli variable's term y log p + (1 - y) log(1 - p) with one softplus of its logit x
+in the place of two. Its slope is then the residual y - p."""
+
+
 def stabilized(value: TensorVariable) -> TensorVariable:
     """The same value by numerically stable operations."""
-    return rewrite_graph(value, include=("stabilize",), clone=False)
+    return rewrite_graph(value, include=("stabilize",), custom_rewrite=_RESIDUAL, clone=False)
