@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,9 +71,9 @@ class Amortised(Momentum, ABC):
         uniform = 0.5 * math.erfc(-self.rng.standard_normal() / math.sqrt(2.0))
         if uniform > acceptance:
             end |= {"momentum": -start["momentum"], "u": start["u"]}
-            output = replace(output, q=self._to_coordinates(q))
+            output = output._replace(q=self._to_coordinates(q))
         if self.tune and self.target_accept is not None:
             change = gain(self.draw) * (acceptance - self.target_accept)
             end["factor"] = end["factor"] * math.exp(change)
         end["acceptance"] = acceptance
-        return replace(output, state=tuple(map(np.asarray, end.values()))), last
+        return output._replace(state=tuple(map(np.asarray, end.values()))), last

@@ -205,6 +205,7 @@ class SGMCMC(Sampler, Lifecycle):
             backend,
             sequences=self.sequences(np.zeros(1, dtype=int)),
             numbers=self._estimator.symbols(self.tuned),
+            constant=self._step_is_constant,
         )
         start = self._starts.default
         if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.

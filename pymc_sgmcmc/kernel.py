@@ -10,6 +10,8 @@ of the estimator, whose `numbers` also come from outside, as do the steps that a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from math import isfinite
 
 import numpy as np
 import pytensor
@@ -81,6 +83,8 @@ class Kernel:
         Names of the numbers that each call gives for each inner step.
     numbers : mapping of str to TensorVariable
         The estimator's inputs.
+    constant : bool
+        Whether the inner steps of a call all have the size of its first one.
 
     Attributes
     ----------
@@ -88,6 +92,8 @@ class Kernel:
         k, the normals of length d that one inner step needs.
     carried : list of str
         Names of the carried variables, in the order of the state.
+    constant : bool
+        As given.
     leaps : bool
         Whether there is a second compiled function, for steps of which none is summed.
     """
@@ -103,8 +109,9 @@ class Kernel:
         backend: Backend,
         sequences: Iterable[str],
         numbers: Mapping[str, pt.TensorVariable],
+        constant: bool,
     ):
-        self.dtype = pytensor.config.floatX
+        self.dtype, self.constant = pytensor.config.floatX, constant
         start = {"q": pt.tensor("q", dtype=self.dtype, shape=(estimator.size,))}
         start |= _symbols(state, self.dtype)
         data, frame = _symbols(coefficients, self.dtype), dict(numbers)
@@ -120,8 +127,9 @@ class Kernel:
         weights = [weighting[k] for k in range(len(rows))]  # scalars, for the loop to carry along
         ahead = False
 
-        def inner_step(h, *args):
+        def inner_step(*args):
             nonlocal ahead
+            *args, h = args if constant else (*args[1:], args[0])
             numbers, args = args[: len(planned)], args[len(planned) :]
             on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
             trace, values = _Trace(estimate, on_rows, weights, z), args[: len(start)]
@@ -136,9 +144,10 @@ class Kernel:
 
         *paths, g_all = scan(
             inner_step,
-            sequences=of_steps,
+            # What follows from a constant step size is then computed once.
+            sequences=of_steps[1:] if constant else of_steps,
             outputs_info=[*start.values(), None],
-            non_sequences=[*weights, *data.values(), *frame.values()],
+            non_sequences=[*weights, *data.values(), *frame.values(), step_sizes[0]],
             n_steps=step_sizes.shape[0],
             mode=backend.scan_mode,
         )
@@ -171,6 +180,7 @@ class Kernel:
             *(path[-1] for path in paths),
             pt.sum(g_all[-1] ** 2),  # not its root: for d = 1 PyTensor rewrites that to a NaN
             -end,
+            pt.add(*(pt.sum(path[-1]) for path in paths)),  # finite if all of them are
         ]
         sums = [moment_sums(before, g, pairs, balance), temperature, energy]
         given = [*start.values(), *of_steps, *([weighting] if rows else [])]
@@ -198,35 +208,35 @@ class Kernel:
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe.
 
-        The first step and `every` so many after it are summed; none with 0, if the kernel leaps.
+        `coefficients` and `numbers` come from `arrays`. The first step and `every` so many after it
+        are summed; none with 0, if the kernel leaps.
         """
         steps = len(step_sizes)
-        start = [self._array(q), *map(self._array, state)]
-        sequences = [self._array(sequences[name]) for name in self._planned]
-        of_steps = [self._array(step_sizes), *sequences, *rows, self._array(normals)]
-        fixed = [self._array(weights)] if self._minibatched else []
-        fixed += [*map(self._array, coefficients.values()), *map(self._array, numbers.values())]
+        array = partial(np.asarray, dtype=self.dtype)
+        start = [array(q), *map(array, state)]
+        planned = [array(sequences[name]) for name in self._planned]
+        of_steps = [array(step_sizes), *planned, *rows, array(normals)]
+        fixed = [array(weights)] if self._minibatched else []
+        fixed += [*coefficients.values(), *numbers.values()]
         summed = np.arange(0, steps if every else 0, every or 1)
         head = len(summed) if self.leaps and len(summed) <= 1 else steps
         done = None
         if head:
-            of_head = (of[:head] for of in of_steps)
-            summing = [*fixed, self._array(origin), summed]
+            of_head = of_steps if head == steps else [of[:head] for of in of_steps]
+            summing = [*fixed, array(origin), summed]
             done = self._output(self._function(*start, *of_head, *summing), len(summed))
             start = [done.q, *done.state]
         if head < steps:
-            of_rest = (of[head:] for of in of_steps)
-            rest = self._unsummed(*start, *of_rest, *fixed)
+            rest = self._unsummed(*start, *(of[head:] for of in of_steps), *fixed)
             done = self._output([*rest, 0.0, np.nan, np.nan], 0).after(done)
         return done
 
     def _output(self, values: Sequence, summed: int) -> KernelOutput:
-        q, *state, squared_norm, logp, sums, temperature, energy = values
-        norm, scalars = float(squared_norm) ** 0.5, map(float, (logp, temperature, energy))
-        return KernelOutput(q, tuple(state), summed, sums, norm, *scalars)
-
-    def _array(self, value) -> np.ndarray:
-        return np.asarray(value, dtype=self.dtype)
+        q, *state, squared_norm, logp, total, sums, temperature, energy = values
+        norm, logp = float(squared_norm) ** 0.5, float(logp)
+        finite = isfinite(norm + logp + float(total))
+        means = float(temperature), float(energy)
+        return KernelOutput(q, tuple(state), finite, summed, sums, norm, logp, *means)
 
 
 def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,20 +1,19 @@
 """What one call of the kernel returns, and what several calls one after the other do."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 
 __all__ = ["KernelOutput"]
 
 
-@dataclass(frozen=True)
-class KernelOutput:
+class KernelOutput(NamedTuple):
     """What one call of the kernel returns."""
 
     q: np.ndarray
     state: tuple[np.ndarray, ...]
+    is_finite: bool
+    """Whether q, the state, the last gradient, and U at the end are finite."""
     summed: int
     """Inner steps that `sums`, the kinetic temperature and the largest energy are of."""
     sums: np.ndarray
@@ -34,10 +33,9 @@ class KernelOutput:
             return self
         if not self.summed:
             kept = ("summed", "sums", "kinetic_temperature", "largest_energy")
-            return replace(self, **{name: getattr(earlier, name) for name in kept})
+            return self._replace(**{name: getattr(earlier, name) for name in kept})
         parts = [earlier, self]
-        return replace(
-            self,
+        return self._replace(
             summed=earlier.summed + self.summed,
             sums=earlier.sums + self.sums,
             kinetic_temperature=np.average(
@@ -45,11 +43,4 @@ class KernelOutput:
                 weights=[part.summed for part in parts],
             ),
             largest_energy=max(part.largest_energy for part in parts),
-        )
-
-    @cached_property
-    def is_finite(self) -> bool:
-        """Whether the state, the last gradient, and U at the end are finite."""
-        return isfinite(self.grad_norm + self.logp) and all(
-            np.logical_and.reduce(np.isfinite(value), axis=None) for value in (self.q, *self.state)
         )

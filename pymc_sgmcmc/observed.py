@@ -6,6 +6,7 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc.compat import ChainStep
+from pymc_sgmcmc.kernel import arrays
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
@@ -25,6 +26,10 @@ PROBES = 64
 
 class Observed(ChainStep):
     """Keeps the running sums of a chain, and finds out what is wrong with it."""
+
+    @property
+    def _step_is_constant(self) -> bool:
+        return self._schedule is None or isinstance(self._schedule, Constant)
 
     def _open(self, q: np.ndarray) -> None:
         """Before a draw from `q`: start sums where they are to start."""
@@ -62,7 +67,6 @@ class Observed(ChainStep):
             without = self._variance(q, replace(self.tuned, control=False))
             plain = float(without.mean() / variance.mean())
         rate = h * variance / 2
-        constant = self._schedule is None or isinstance(self._schedule, Constant)
         return Sight(
             where=f"{self.name}, draw {self.draw}",
             target=self.target,
@@ -76,7 +80,7 @@ class Observed(ChainStep):
             energy=self.watched.energy,
             dimension=self.space.dimension,
             stationary=(
-                constant
+                self._step_is_constant
                 and self._source.independent
                 and self.keeps_its_law
                 and not self.space.curved
@@ -120,6 +124,6 @@ class Observed(ChainStep):
             np.zeros(self.target.size),
             self._coefficients,
             self.sequences(np.zeros(steps, dtype=int)),
-            self._estimator.numbers(tuned),
+            arrays(self._estimator.numbers(tuned)),
             every,
         )

@@ -5,7 +5,7 @@ in turn: every coordinate comes by once in d / WIDTH draws, memory does not grow
 data stay plain numbers that every file format holds.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from math import gcd
 from typing import Any
 
@@ -33,7 +33,7 @@ def window(sums: RunningSums, watched: Watched, places: np.ndarray) -> np.ndarra
     `places`: the number of each coordinate of q among all value variables of the model, (d,).
     """
     size = len(sums.origin)
-    turn = (max(sums.draws - 1, 0) * WIDTH + np.arange(WIDTH)) * _stride(size) % size
+    turn = _turn(size, max(sums.draws - 1, 0) % size)
     rows, end = np.empty(SUMS_DTYPE.shape), len(HEADER) + len(MOMENTS)
     rows[0], rows[1], rows[2] = size, turn, places.take(watched.main.take(turn))
     rows[3], rows[4] = sums.origin.take(turn), sums.steps
@@ -41,6 +41,12 @@ def window(sums: RunningSums, watched: Watched, places: np.ndarray) -> np.ndarra
     rows[end : -len(POOLED)] = watched.seen.take(turn, axis=1)
     rows[-len(POOLED) :] = watched.of_all
     return rows
+
+
+@lru_cache(maxsize=1024)
+def _turn(size: int, draw: int) -> np.ndarray:
+    """The coordinates whose turn it is; after `size` draws the same ones come again."""
+    return (draw * WIDTH + np.arange(WIDTH)) * _stride(size) % size
 
 
 @cache

@@ -10,6 +10,7 @@ import pymc as pm
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
+from pymc_sgmcmc import Polynomial
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.kernel import Kernel
@@ -275,7 +276,7 @@ def subject(step, *, update=None, target=None, state=None):
     names = plan(np.arange(1))
     estimator = Estimator(target, step._source, False, False)
     kernel = Kernel(
-        estimator, update, state, coefficients, kinetic, virial, Backend("c"), names, {}
+        estimator, update, state, coefficients, kinetic, virial, Backend("c"), names, {}, False
     )
     return Subject(kernel, target, coefficients, state, plan)
 
@@ -289,12 +290,13 @@ FEATURES = _rng.normal(size=(N_ROWS, len(PRIOR_SD))) / 3
 COUNTS = _rng.poisson(3.0, size=N_ROWS)
 
 
-def poisson_step(sampler, **kwargs):
+def poisson_step(sampler, *, step_size=Polynomial(0.001), **kwargs):
+    """By default one whose kernel takes any step sizes."""
     with pm.Model():
         q = pm.Normal("q", 0.0, PRIOR_SD, shape=len(PRIOR_SD))
         features, counts = pm.Data("features", FEATURES), pm.Data("counts", COUNTS)
         pm.Poisson("y", pm.math.exp(pm.math.dot(features, q)), observed=counts)
-        return sampler(step_size=0.001, batch_size=BATCH, **kwargs)
+        return sampler(step_size=step_size, batch_size=BATCH, **kwargs)
 
 
 def poisson_potential(q, rows):
@@ -331,7 +333,7 @@ def check_steps(chain, update, c, *, h=0.05, xi=None, steps=7, seed=0, rtol=1e-1
         close(output.kinetic_temperature, temperature)
 
     rng, d = np.random.default_rng(seed), len(PRIOR_SD)
-    step_sizes = h * rng.uniform(0.2, 1.8, steps)
+    step_sizes = h * (np.ones(steps) if chain.kernel.constant else rng.uniform(0.2, 1.8, steps))
     rows = rng.integers(N_ROWS, size=(steps, BATCH))
     normals = rng.standard_normal((steps, chain.kernel.n_noise, d))
     q, p = PRIOR_SD * rng.standard_normal(d) / 3, rng.standard_normal(d)

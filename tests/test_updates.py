@@ -162,7 +162,8 @@ def _frictions(thermostat):
     ],
 )
 def test_defaults(sampler, c):
-    chain = subject(poisson_step(getattr(pymc_sgmcmc, sampler)))
+    chain = subject(poisson_step(getattr(pymc_sgmcmc, sampler), step_size=0.003))
+    assert chain.kernel.constant
     integrator = {"SGLD": None, "PSGLD": None, "Santa": "symmetric"}.get(sampler, "BAOAB")
     check_steps(chain, UPDATES[sampler, integrator], c, h=0.003, plan=chain.plan(np.arange(7)))
 
