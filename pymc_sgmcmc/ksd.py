@@ -118,9 +118,11 @@ def ksd(
 
     References
     ----------
-    Gorham and Mackey (2017), Measuring sample quality with kernels. Chwialkowski, Strathmann and
-    Gretton (2016), A kernel test of goodness of fit. Liu, Lee and Jordan (2016), A kernelized Stein
-    discrepancy for goodness-of-fit tests.
+    - Gorham, J. and Mackey, L. (2017). Measuring sample quality with kernels. ICML.
+    - Chwialkowski, K., Strathmann, H. and Gretton, A. (2016). A kernel test of goodness of fit.
+      ICML.
+    - Liu, Q., Lee, J. D. and Jordan, M. I. (2016). A kernelized Stein discrepancy for
+      goodness-of-fit tests. ICML.
 
     Examples
     --------

@@ -74,8 +74,10 @@ def relabel(
 
     References
     ----------
-    Stephens (1997), Bayesian methods for mixtures of normal distributions, and (2000), Dealing with
-    label switching in mixture models.
+    - Stephens, M. (1997). Bayesian methods for mixtures of normal distributions. DPhil thesis,
+      University of Oxford.
+    - Stephens, M. (2000). Dealing with label switching in mixture models. Journal of the Royal
+      Statistical Society B.
 
     Examples
     --------

@@ -104,9 +104,9 @@ class VonMisesFisher(Embedded):
 
     References
     ----------
-    Mardia, K. V. and Jupp, P. E. (2000). Directional Statistics, section 9.3.2. Wiley.
-    Wood, A. T. A. (1994). Simulation of the von Mises Fisher distribution. Communications in
-    Statistics - Simulation and Computation.
+    - Mardia, K. V. and Jupp, P. E. (2000). Directional Statistics, section 9.3.2. Wiley.
+    - Wood, A. T. A. (1994). Simulation of the von Mises Fisher distribution. Communications in
+      Statistics - Simulation and Computation.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class gSGNHT(Thermostatted):
     integrator : str
         "BAOAB", "ABDODBA", "ODBABDO", another symmetric word of A, B, O and D, or "symmetric".
     **kwargs
-        As for all samplers, but nothing is tuned and there is no metric: see
+        As for all samplers, but that on manifolds nothing is tuned and there is no metric: see
         :class:`~pymc_sgmcmc.base.SGMCMC`.
 
     Raises

@@ -48,7 +48,7 @@ class SGGMC(Momentum):
     integrator : str
         "BAOAB", "ABOBA", "OBABO", another symmetric word of A, B and O, or "symmetric".
     **kwargs
-        As for all samplers, but nothing is tuned and there is no metric: see
+        As for all samplers, but that on manifolds nothing is tuned and there is no metric: see
         :class:`~pymc_sgmcmc.base.SGMCMC`.
 
     Raises
