@@ -13,7 +13,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.batching import find_batches
+from pymc_sgmcmc.batching import AUTO, find_batches
 from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.entries import entry_name
 from pymc_sgmcmc.evaluation import Evaluation, Part
@@ -128,16 +128,16 @@ class Target:
         self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
         self.size = self.potential.size
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
-        self._log(model)
+        self._log(model, until=", until tuned" if batch_size == AUTO else "")
         if any(batch.data for batch in batches):
             _log.warning(
                 "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
                 "and LOO are those of one random batch, scaled. Use full_data(model) for them."
             )
 
-    def _log(self, model: Model) -> None:
+    def _log(self, model: Model, until: str) -> None:
         parts = [
-            f"{', '.join(group.observed)} by {size} of {group.length()} rows "
+            f"{', '.join(group.observed)} by {size} of {group.length()} rows{until} "
             f"({', '.join(data.name for data in group.data)})"
             for group, size in zip(self.groups, self.batch_sizes, strict=True)
         ]

@@ -308,6 +308,16 @@ def test_the_log_says_what_is_sliced_and_where_to_look_afterwards(caplog):
     assert "full_data" not in caplog.text
 
 
+def test_the_log_says_that_a_batch_size_will_be_tuned(caplog):
+    with pm.Model() as model:
+        pm.Normal("obs", pm.Normal("mean"), observed=np.zeros(300))
+    with caplog.at_level(logging.INFO, "pymc.sgmcmc"):
+        cheap(model, batch_size="auto")
+    assert caplog.messages == [
+        "Minibatched: obs by 128 of 300 rows, until tuned (obs). Exact: mean."
+    ]
+
+
 def test_initvals_and_jitter():
     with regression(True):
         apart = draws(sample(SGLD(step_size=1e-9), tune=0, draws=2), "sigma")[:, 0]
