@@ -10,7 +10,7 @@ of the estimator, whose `numbers` also come from outside, as do the steps that a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache
 from math import isfinite
 
 import numpy as np
@@ -111,16 +111,17 @@ class Kernel:
         numbers: Mapping[str, pt.TensorVariable],
         constant: bool,
     ):
-        self.dtype, self.constant = pytensor.config.floatX, constant
-        start = {"q": pt.tensor("q", dtype=self.dtype, shape=(estimator.size,))}
-        start |= _symbols(state, self.dtype)
-        data, frame = _symbols(coefficients, self.dtype), dict(numbers)
-        step_sizes = pt.vector("H", dtype=self.dtype)
-        planned = {name: pt.vector(name, dtype=self.dtype) for name in sequences}
-        weighting = pt.vector("W", dtype=self.dtype)
+        dtype = pytensor.config.floatX
+        self.dtype, self.constant = np.dtype(dtype), constant
+        start = {"q": pt.tensor("q", dtype=dtype, shape=(estimator.size,))}
+        start |= _symbols(state, dtype)
+        data, frame = _symbols(coefficients, dtype), dict(numbers)
+        step_sizes = pt.vector("H", dtype=dtype)
+        planned = {name: pt.vector(name, dtype=dtype) for name in sequences}
+        weighting = pt.vector("W", dtype=dtype)
         rows = [pt.lmatrix(f"rows_{group.name}") for group in estimator.groups]
-        normals = pt.tensor("Z", dtype=self.dtype, shape=(None, None, estimator.size))
-        origin = pt.tensor("origin", dtype=self.dtype, shape=(estimator.size,))
+        normals = pt.tensor("Z", dtype=dtype, shape=(None, None, estimator.size))
+        origin = pt.tensor("origin", dtype=dtype, shape=(estimator.size,))
         summed = pt.lvector("summed")
         of_steps = [step_sizes, *planned.values(), *rows, normals]
         estimate = estimator.bind(frame)
@@ -140,7 +141,7 @@ class Kernel:
                     f"update asked for {len(trace.gradients)} gradients: an inner step has one."
                 )
             self.n_noise, ahead = trace.n_noise, trace.points[0] is not values[0]
-            return [*(value.astype(self.dtype) for value in new), trace.gradients[0]]
+            return [*(value.astype(dtype) for value in new), trace.gradients[0]]
 
         *paths, g_all = scan(
             inner_step,
@@ -211,19 +212,18 @@ class Kernel:
         `coefficients` and `numbers` come from `arrays`. The first step and `every` so many after it
         are summed; none with 0, if the kernel leaps.
         """
-        steps = len(step_sizes)
-        array = partial(np.asarray, dtype=self.dtype)
-        start = [array(q), *map(array, state)]
-        planned = [array(sequences[name]) for name in self._planned]
-        of_steps = [array(step_sizes), *planned, *rows, array(normals)]
-        fixed = [array(weights)] if self._minibatched else []
+        steps, array, dtype = len(step_sizes), np.asarray, self.dtype
+        start = [array(value, dtype) for value in (q, *state)]
+        planned = [array(sequences[name], dtype) for name in self._planned]
+        of_steps = [array(step_sizes, dtype), *planned, *rows, array(normals, dtype)]
+        fixed = [array(weights, dtype)] if self._minibatched else []
         fixed += [*coefficients.values(), *numbers.values()]
-        summed = np.arange(0, steps if every else 0, every or 1)
+        summed = _every_so_many(steps if every else 0, every or 1)
         head = len(summed) if self.leaps and len(summed) <= 1 else steps
         done = None
         if head:
             of_head = of_steps if head == steps else [of[:head] for of in of_steps]
-            summing = [*fixed, array(origin), summed]
+            summing = [*fixed, array(origin, dtype), summed]
             done = self._output(self._function(*start, *of_head, *summing), len(summed))
             start = [done.q, *done.state]
         if head < steps:
@@ -242,6 +242,11 @@ class Kernel:
 def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Numbers as a kernel takes them: converted once for many calls."""
     return {name: np.asarray(value, pytensor.config.floatX) for name, value in values.items()}
+
+
+@lru_cache(maxsize=16)
+def _every_so_many(steps: int, every: int) -> np.ndarray:
+    return np.arange(0, steps, every)
 
 
 def _symbols(values: Mapping[str, np.ndarray], dtype: str) -> dict[str, pt.TensorVariable]:

@@ -71,7 +71,7 @@ class Constant(Schedule):
         positive("step_size", self.step_size)
 
     def __call__(self, steps: np.ndarray) -> np.ndarray:
-        return np.full(np.shape(steps), float(self.step_size))
+        return np.full(steps.shape, float(self.step_size))
 
 
 @final

@@ -33,9 +33,9 @@ def window(sums: RunningSums, watched: Watched, places: np.ndarray) -> np.ndarra
     `places`: the number of each coordinate of q among all value variables of the model, (d,).
     """
     size = len(sums.origin)
-    turn = _turn(size, max(sums.draws - 1, 0) % size)
-    rows, end = np.empty(SUMS_DTYPE.shape), len(HEADER) + len(MOMENTS)
-    rows[0], rows[1], rows[2] = size, turn, places.take(watched.main.take(turn))
+    head = _head(size, max(sums.draws - 1, 0) % size)
+    rows, turn, end = np.empty(SUMS_DTYPE.shape), head[1], len(HEADER) + len(MOMENTS)
+    rows[:2], rows[2] = head, places.take(watched.main.take(turn))
     rows[3], rows[4] = sums.origin.take(turn), sums.steps
     rows[len(HEADER) : end] = sums.sums.take(turn, axis=1)
     rows[end : -len(POOLED)] = watched.seen.take(turn, axis=1)
@@ -44,9 +44,10 @@ def window(sums: RunningSums, watched: Watched, places: np.ndarray) -> np.ndarra
 
 
 @lru_cache(maxsize=1024)
-def _turn(size: int, draw: int) -> np.ndarray:
-    """The coordinates whose turn it is; after `size` draws the same ones come again."""
-    return (draw * WIDTH + np.arange(WIDTH)) * _stride(size) % size
+def _head(size: int, draw: int) -> np.ndarray:
+    """`size`, and the coordinates whose turn it is: after `size` draws the same ones come again."""
+    turn = (draw * WIDTH + np.arange(WIDTH)) * _stride(size) % size
+    return np.stack([np.full(WIDTH, size), turn])
 
 
 @cache
