@@ -13,7 +13,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import PatternNodeRewriter, in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort, walk
-from pytensor.scalar.basic import Add, Cast, Mul, Neg, Sub, Switch
+from pytensor.scalar.basic import Add, Cast, Mul, Neg, Sub, Switch, convert_to_int8
 from pytensor.tensor.basic import Alloc, get_underlying_scalar_constant_value
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
@@ -94,10 +94,13 @@ def flat_gradient(
     return pt.concatenate([gradient.ravel() for gradient in gradients])
 
 
+_NUMBER = Elemwise(convert_to_int8)
+"""Of a bool: a product with one makes PyTensor's rewrites fail, and print so."""
+
 _RESIDUAL = in2out(
     PatternNodeRewriter(
         (pt.switch, "c", (pt.neg, (pt.softplus, (pt.neg, "x"))), (pt.neg, (pt.softplus, "x"))),
-        (pt.sub, (pt.mul, (pt.neq, "c", 0), "x"), (pt.softplus, "x")),
+        (pt.sub, (pt.mul, (_NUMBER, (pt.neq, "c", 0)), "x"), (pt.softplus, "x")),
     )
 )
 """Writes a Bernoulli variable's term y log p + (1 - y) log(1 - p) with one softplus of its logit x

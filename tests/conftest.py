@@ -10,6 +10,7 @@ import pytest
 
 gc.set_threshold(100_000, 20, 50)  # the collector took a fifth of the time
 pytensor.config.traceback__limit = 0  # where each variable of a graph was made
+pytensor.config.on_opt_error = "raise"  # else a failed rewrite is a traceback on the user's screen
 
 
 @pytest.fixture(autouse=True, scope="module")
