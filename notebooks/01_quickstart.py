@@ -23,10 +23,10 @@
 # you see what to look at before you believe the draws, and what is gained when there are many
 # rows.
 #
-# **Result:** both give the same posterior: means differ by 0.05 posterior sds at most, and sds by
+# **Result:** both give the same posterior: means differ by 0.02 posterior sds at most, and sds by
 # 2 %, which is what chance makes of them (a Monte Carlo error is 0.03 sds, and 2 %). With 3020 rows
-# NUTS is fast enough. With more rows its time grows, from ten to thirty thousand more than
-# threefold; that of SGNHT about doubles from ten thousand rows to a million.
+# NUTS is fast enough. With more rows its time grows, from ten to thirty thousand
+# threefold; that of SGNHT by half from ten thousand rows to a million.
 
 # %%
 # %matplotlib inline
@@ -321,7 +321,7 @@ at_30_000.round(3).T
 assert agree(at_30_000)
 
 # %% [markdown]
-# With a million rows NUTS would take a quarter of an hour or more, if its time goes on growing in
+# With a million rows NUTS would take twelve minutes or more, if its time goes on growing in
 # proportion to the rows. `check` does not need it, and here we also know the coefficients that made
 # the data. They should be within a few posterior sds:
 
