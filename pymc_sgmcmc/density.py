@@ -95,7 +95,7 @@ def flat_gradient(
 
 
 _NUMBER = Elemwise(convert_to_int8)
-"""Of a bool: a product with one makes PyTensor's rewrites fail, and print so."""
+"""Turns a bool into a number: PyTensor's rewrites fail, and print it, where a factor is a bool."""
 
 _RESIDUAL = in2out(
     PatternNodeRewriter(
