@@ -48,6 +48,7 @@ numpydoc_validation_checks = {
 numpydoc_validation_exclude = {
     r"\.(Sampler|SGMCMC|Schedule|Annealing|Check)\.",  # methods say in sentences what they take
     r"\.(Check|SteinDiscrepancy)$",  # read, not made: they have attributes
+    r"\.(RMSProp|Annealed)$",  # derived from, not made
     r"\.distributions\.",  # their signature is that of all distributions of PyMC
 }
 

@@ -17,23 +17,39 @@ __all__ = ["Annealed"]
 class Annealed(SGMCMC, ABC):
     """A sampler with a temperature for each inner step, which is a number of its update.
 
-    With `annealing` it falls (exploration), and is 0 after `exploration` steps (refinement).
+    With `annealing` it falls (exploration), and is 0 after `exploration` steps (refinement, without
+    noise): chains settle in a mode, and **no draw is one from the posterior**. The sample stat
+    ``temperature`` says which it was at each draw.
 
     Parameters
     ----------
     vars : list of variables, optional
+        What to sample; default all continuous variables.
     annealing : Annealing or None
-        Inverse temperatures, relative to that of the posterior. None: it samples.
+        Inverse temperatures, :class:`~pymc_sgmcmc.PowerAnnealing` or
+        :class:`~pymc_sgmcmc.GeometricAnnealing`: at the inner step t the temperature is
+        `temperature` / annealing(t). None, the default: it samples the posterior.
     exploration : int or None
-        Inner steps before refinement, with `annealing` only. None: no refinement.
+        Inner steps before refinement, counted from the start of the chain, tuning included; with
+        `annealing` only. None, the default: no refinement.
     **kwargs
-        As for all samplers.
+        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range; the message names it.
+
+    Warns
+    -----
+    UserWarning
+        With `annealing`.
     """
 
     extra_stats = ("temperature",)
 
-    def __init__(self, vars: Any = None, *, annealing: Annealing | None, exploration: int | None,
-                 **kwargs):  # fmt: skip
+    def __init__(self, vars: Any = None, *, annealing: Annealing | None = None,
+                 exploration: int | None = None, **kwargs):  # fmt: skip
         self.annealing, self.exploration = annealing, exploration
         self.keeps_its_law = annealing is None
         if annealing is not None and not isinstance(annealing, Annealing):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import per_coordinate
+from pymc_sgmcmc.checks import per_coordinate, positive_or_auto
 from pymc_sgmcmc.integrators import longest_step, step_bias
 from pymc_sgmcmc.thermostats import Thermostat
 
@@ -32,7 +32,9 @@ class Momentum(SGMCMC, ABC):
         return self.integrator
 
     def initial_state(self, rng):
-        return {"p": np.sqrt(self.temperature) * rng.standard_normal(self.target.size)}
+        planned = self.sequences(np.array([self.inner_steps]))
+        spread = np.sqrt(planned.get("temperature", self.temperature))
+        return super().initial_state(rng) | {"p": spread * rng.standard_normal(self.target.size)}
 
     def coefficients(self):
         rate = per_coordinate(self.rate_name, self.rate, self.target.size)
@@ -55,13 +57,24 @@ class Thermostatted(Momentum, ABC):
     """A sampler whose friction is a thermostat, `bath`, that settles where the noise asks for it.
 
     `rate` is where that is without gradient noise: the diffusion A.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+    thermal_mass : "auto" or float
+        Q > 0.
+    **kwargs
+        As for all samplers.
     """
 
     descends = False
     absorbs_noise = True
     extra_stats = (*Momentum.extra_stats, "thermostat")
     rate_name = "diffusion"
-    thermal_mass: float | str
+
+    def __init__(self, vars: Any = None, *, thermal_mass: Any, **kwargs):
+        self.thermal_mass = positive_or_auto("thermal_mass", thermal_mass)
+        super().__init__(vars, **kwargs)
 
     @property
     @abstractmethod

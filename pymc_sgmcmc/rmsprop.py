@@ -7,7 +7,7 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import positive
+from pymc_sgmcmc.checks import fraction, positive
 
 __all__ = ["RMSProp", "mean_square", "metric"]
 
@@ -26,14 +26,33 @@ class RMSProp(SGMCMC, ABC):
     """A sampler with such a metric, which adapts while it is tuned, and rests afterwards.
 
     It carries ``v``, and its update takes `decay`, `rows` and `damping`.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        What to sample; default all continuous variables.
+    decay : float
+        Of v, 0 < decay < 1; default 0.99. At first v is the plain mean of the squares and its
+        start, at which the metric is 1.
+    damping : float
+        > 0, in the units of a mean gradient f / N: where these are smaller, the metric is
+        1 / damping, and that of momentum samplers the root of it. Default 1e-5.
+    **kwargs
+        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range, or there is a `noise_estimate`; the message names it.
     """
 
     learned = ("v",)
-    restless = False
-    """Whether the metric adapts as long as the chain runs."""
+    forgets = False
+    """Whether `decay` may be 0: the metric of the last gradient."""
 
-    def __init__(self, vars: Any = None, *, decay: float, damping: float, **kwargs):
-        self.decay, self.damping = decay, positive("damping", damping)
+    def __init__(self, vars: Any = None, *, decay: float = 0.99, damping: float = 1e-5, **kwargs):
+        self.decay = decay if self.forgets and decay == 0 else fraction("decay", decay)
+        self.damping = positive("damping", damping)
         if "noise_estimate" in kwargs:
             raise TypeError(
                 f"{type(self).__name__} subtracts no noise_estimate: take a larger batch or a "
@@ -41,9 +60,15 @@ class RMSProp(SGMCMC, ABC):
             )
         super().__init__(vars, noise_estimate=0.0, **kwargs)
 
-    def unadapted(self) -> np.ndarray:
-        """The v at which damping + sqrt(v), and every metric made of it, is 1."""
-        return np.full(self.target.size, max(0.0, 1.0 - self.damping) ** 2)
+    def initial_state(self, rng):
+        """With the v at which damping + sqrt(v), and every metric made of it, is 1."""
+        v = np.full(self.target.size, max(0.0, 1.0 - self.damping) ** 2)
+        return super().initial_state(rng) | {"v": v}
+
+    @property
+    def rests(self) -> bool:
+        """Whether the metric is at rest after tuning."""
+        return self.keeps_its_law
 
     def adapted(self) -> np.ndarray:
         """The metric of the chain as it is, (d,)."""
@@ -56,7 +81,7 @@ class RMSProp(SGMCMC, ABC):
 
     def sequences(self, steps):
         """The decay at each step: at first a plain mean of the squares and the start; 1 at rest."""
-        adapts = self.tune or self.restless
+        adapts = self.tune or not self.rests
         decay = np.minimum(self.decay, (steps + 1.0) / (steps + 2.0))
         return {"decay": decay if adapts else np.ones(len(steps))}
 
@@ -65,7 +90,7 @@ class RMSProp(SGMCMC, ABC):
         return super().longest_step(curvature) if known else np.inf
 
     def notice(self):
-        if self.restless or self.draw or self.tune:
+        if not self.rests or self.draw or self.tune:
             return None
         return SamplerWarning(
             WarningType.BAD_PARAMS,

@@ -18,8 +18,9 @@ __all__ = ["Sampler"]
 class Sampler:
     """One file of `samplers` each: an algorithm, and what is known of it.
 
-    Only `name`, `initial_state`, `coefficients` and `update` must be given. The rest lets it be
-    tuned (`step_bias`, `capacity`) and watched (`virial`, `widening`, `settled`, `longest_step`).
+    Only `name`, `coefficients` and `update` must be given, and `initial_state` if it carries more
+    than q. The rest lets it be tuned (`step_bias`, `capacity`) and watched (`virial`, `widening`,
+    `settled`, `longest_step`).
     A sampler derives from :class:`~pymc_sgmcmc.base.SGMCMC`, which derives from this.
 
     Examples
@@ -65,9 +66,9 @@ class Sampler:
     learned: ClassVar[tuple[str, ...]] = ()
     """Names of the carried variables that are learned: a divergence leaves them as they were."""
 
-    @abstractmethod
     def initial_state(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Fresh values of the variables that the update carries beside q, by name."""
+        """Fresh values of the variables that the update carries beside q, by name; none here."""
+        return {}
 
     @abstractmethod
     def coefficients(self) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Coordinate", "Matrix", "Scalar", "Thermostat"]
+__all__ = ["Coordinate", "Matrix", "Refined", "Scalar", "Thermostat"]
 
 LONG = 1000
 """From so many coordinates on a call of BLAS is worth its overhead."""
@@ -104,7 +104,6 @@ class Scalar(Thermostat):
         return (noise - noise.mean()) / (1 + noise.mean())
 
 
-@final
 class Coordinate(Thermostat):
     """A friction for each coordinate, which sees its p^2."""
 
@@ -116,6 +115,24 @@ class Coordinate(Thermostat):
 
     def energy(self, p):
         return p**2
+
+
+@final
+class Refined(Coordinate):
+    """The same, at rest in refinement, where the temperature is 0 (Chen et al., 2016)."""
+
+    def heat(self, xi, p, h, *, temperature, mass):
+        heated = super().heat(xi, p, h, temperature=temperature, mass=mass)
+        return pt.switch(pt.gt(temperature, 0), heated, xi)
+
+    def friction(self, xi, *, temperature, least) -> TensorVariable:
+        """What slows p down: in refinement at least `least`, so that nothing runs free."""
+        return pt.switch(pt.gt(temperature, 0), xi, pt.maximum(xi, least))
+
+    def cooling(self, temperature, diffusion) -> TensorVariable:
+        """A factor of the thermal mass that is right where both are 1: xi then settles as fast."""
+        cooled = pt.switch(pt.gt(temperature, 0), temperature, 1)
+        return cooled / pt.maximum(diffusion, 1) ** 2
 
 
 @final

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, final
 
-from pymc_sgmcmc.checks import positive, positive_or_auto
+from pymc_sgmcmc.checks import positive
 from pymc_sgmcmc.integrators import checked_word, spelled, split
 from pymc_sgmcmc.momentum import Thermostatted
 from pymc_sgmcmc.thermostats import Scalar
@@ -77,9 +77,8 @@ class gSGNHT(Thermostatted):
     def __init__(self, vars: Any = None, *, step_size: Any, diffusion: float = 1.0,
                  thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
         self.diffusion = positive("diffusion", diffusion)
-        self.thermal_mass = positive_or_auto("thermal_mass", thermal_mass)
         self.integrator = checked_word(integrator, thermostat=True, curved=True)
-        super().__init__(vars, step_size=step_size, **kwargs)
+        super().__init__(vars, step_size=step_size, thermal_mass=thermal_mass, **kwargs)
 
     @property
     def bath(self):

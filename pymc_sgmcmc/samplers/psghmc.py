@@ -5,7 +5,7 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import fraction, one_of
+from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.integrators import ornstein_uhlenbeck, virial
 from pymc_sgmcmc.momentum import Momentum
 from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
@@ -85,16 +85,13 @@ class PSGHMC(RMSProp, Momentum):
     def __init__(self, vars: Any = None, *, step_size: Any = None, friction: Any = 1.0,
                  noise_estimate: str = DEFAULT, decay: float = 0.99, damping: float = 1e-5,
                  **kwargs):  # fmt: skip
-        self.friction, decay = friction, fraction("decay", decay)
+        self.friction = friction
         one_of("noise_estimate", noise_estimate, ["metric", "none", DEFAULT])
         if noise_estimate == "metric" and kwargs.get("batches") == "epochs":
             raise not_for_epochs(noise_estimate)
         plain = step_size is not None and kwargs.get("gradient", "plain") == "plain"
         self.subtracts = noise_estimate == "metric" or (noise_estimate == DEFAULT and plain)
         super().__init__(vars, step_size=step_size, decay=decay, damping=damping, **kwargs)
-
-    def initial_state(self, rng):
-        return super().initial_state(rng) | {"v": self.unadapted()}
 
     def coefficients(self):
         scales = self.scales()

@@ -5,7 +5,6 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import fraction
 from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
 
 __all__ = ["PSGLD"]
@@ -70,16 +69,16 @@ class PSGLD(RMSProp):
     """
 
     name = "psgld"
+    forgets = True
 
     def __init__(self, vars: Any = None, *, decay: float = 0.99, damping: float = 1e-5,
                  gamma: bool = False, **kwargs):  # fmt: skip
-        self.gamma = self.restless = gamma
-        self.descends = not gamma
-        decay = decay if decay == 0 else fraction("decay", decay)
+        self.gamma, self.descends = gamma, not gamma
         super().__init__(vars, decay=decay, damping=damping, **kwargs)
 
-    def initial_state(self, rng):
-        return {"v": self.unadapted()}
+    @property
+    def rests(self):
+        return not self.gamma
 
     def coefficients(self):
         return self.scales() | {"temperature": self.temperature}

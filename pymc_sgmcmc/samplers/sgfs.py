@@ -75,9 +75,6 @@ class SGFS(SGMCMC):
             raise ValueError("SGFS with a temperature needs the covariance at 1: give metric=.")
         super().__init__(vars, metric=metric, noise_estimate=noise_estimate, **kwargs)
 
-    def initial_state(self, rng):
-        return {}
-
     def coefficients(self):
         total = np.float64(self.temperature)
         left = self.injected(total, f"temperature = {self.temperature!r}")

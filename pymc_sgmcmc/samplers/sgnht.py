@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import one_of, positive_or_auto
+from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.integrators import checked_word, spelled, split
 from pymc_sgmcmc.momentum import Thermostatted
 from pymc_sgmcmc.thermostats import Coordinate, Matrix, Scalar
@@ -89,11 +89,10 @@ class SGNHT(Thermostatted):
     def __init__(self, vars: Any = None, *, diffusion: Any = 1.0, thermostat: str = "scalar",
                  thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
         self.diffusion, self.thermostat = diffusion, one_of("thermostat", thermostat, BATHS)
-        self.thermal_mass = positive_or_auto("thermal_mass", thermal_mass)
         self.integrator = checked_word(integrator, thermostat=True)
         if thermostat == "matrix" and "U" in integrator:
             raise ValueError(f"integrator={integrator!r}: U is for thermostats that are no matrix.")
-        super().__init__(vars, **kwargs)
+        super().__init__(vars, thermal_mass=thermal_mass, **kwargs)
 
     @property
     def bath(self):

@@ -78,9 +78,6 @@ class SGRLD(SGMCMC):
         _check_positive(modelcontext(kwargs.get("model")), vars)
         super().__init__(vars, step_size=step_size, **kwargs)
 
-    def initial_state(self, rng):
-        return {}
-
     def coefficients(self):
         return {"temperature": self.temperature}
 
