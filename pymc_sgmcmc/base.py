@@ -168,7 +168,7 @@ class SGMCMC(Sampler, Lifecycle):
         point = dict(model.initial_point() if initial_point is None else initial_point)
         self.target = settings.target(model, vars, rows, point, backend)
         self.space = Space([manifold_of(model, var) for var in vars], self.target.shapes)
-        self._check_space(settings)
+        self._check_target(settings)
         self._source = settings.source(self.target)
         warn_about_deterministics(model, self.target.model)
         minibatched = bool(self.target.groups)
@@ -189,8 +189,8 @@ class SGMCMC(Sampler, Lifecycle):
         self._tuner = None
         if settings.tunes():
             self._check_tunable()
-            limits = self.step_bias, self.longest_step
-            self._tuner = Tuner(self.target, self._source, self._plan, *limits, self.steps_per_draw)
+            of_it = self.step_bias, self.longest_step, self.noise_rule
+            self._tuner = Tuner(self.target, self._source, self._plan, *of_it, self.steps_per_draw)
         moves, control = settings.metric is not None, self._plan.gradient != "plain"
         self._estimator = Estimator(self.target, self._source, moves, control)
         self._noise = Noise()

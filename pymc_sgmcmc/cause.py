@@ -21,7 +21,7 @@ def cause(temperature: float, ratio: float, noise: float) -> str:
     if noise / (ratio - 1) > 0.5:
         cure = "Use gradient='control_variate', a larger batch_size, or noise_estimate='auto'"
         if ratio < 1:  # of a thermostat that all coordinates share
-            cure += ", or thermostat='coordinate'"
+            cure += ", or thermostat='coordinate'; with SGD a smaller batch_size"
         return f"Gradient noise accounts for {noise:+.2f} of it. {cure}."
     known = f"Gradient noise accounts for {noise:+.2f} of it. " if noise == noise else ""
     return (

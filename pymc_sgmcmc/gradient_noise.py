@@ -31,10 +31,15 @@ class RowNoise:
     error : float
         The standard error of the largest variance, relatively: it is large where the noise differs
         much between points, or comes from few rows.
+    count : int
+        How many batches each S_k comes from.
     """
 
-    def __init__(self, covariances: Sequence[np.ndarray], correlated: float, error: float):
+    def __init__(
+        self, covariances: Sequence[np.ndarray], correlated: float, error: float, count: int
+    ):
         self.covariances, self.correlated, self.error = covariances, correlated, error
+        self.count = count
 
     def of(self, sizes: Sequence[int], shares: Sequence[float]) -> np.ndarray:
         """V of batches of `sizes`, a matrix (d, d) or its diagonal."""
@@ -53,14 +58,15 @@ def measure_noise(
     points: np.ndarray,
     centres: Mapping[str, np.ndarray | None],
     rng: np.random.Generator,
+    precision: int = 1,
 ) -> dict[str, RowNoise]:
     """The noise of gradients at `points` (k, d), in the coordinates z, by the name of a gradient.
 
     `centres`: None for the plain gradient, or where that of a control variate is taken, (d,) for
-    all points or (k, d).
+    all points or (k, d). `precision`: how many times as many batches as usual.
     """
     dense = coordinates.factor.ndim == 2
-    wanted = max(BATCHES, 8 * target.size) if dense else BATCHES
+    wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
     each = max(2, -(-wanted // len(points)))
     found: dict[str, list[_Covariance]] = {name: [] for name in centres}
     for k, n_rows in enumerate(target.check_lengths()):
@@ -82,6 +88,7 @@ def measure_noise(
             [group.covariance() for group in groups],
             max(group.correlated() for group in groups),
             max(group.error() for group in groups),
+            each * len(points),
         )
         for name, groups in found.items()
     }

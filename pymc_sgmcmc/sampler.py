@@ -10,6 +10,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.balance import injected
 from pymc_sgmcmc.integrators import kinetic_temperature
 from pymc_sgmcmc.manifolds import FLAT
+from pymc_sgmcmc.noise_rules import Heating, NoiseRule
 from pymc_sgmcmc.settings import Settings
 
 __all__ = ["Sampler"]
@@ -89,6 +90,13 @@ class Sampler:
         """The step size that is stable where U has a `curvature` > 0, and longer ones are not."""
         return np.inf
 
+    def noise_rule(self, room: float, count: int) -> NoiseRule:
+        """What noise its gradients may have, where a rate h V / 2 of `room` is tolerable.
+
+        `count`: of the batches that V is known from.
+        """
+        return Heating(room)
+
     def virial(self, q, *state, g, h, **numbers) -> TensorVariable | None:
         """What the mean of q g is by the sampler's balance, (steps, d), whatever U is; or None.
 
@@ -141,7 +149,7 @@ class Sampler:
                 "Give it a step_size, and leave out what else is automatic."
             )
 
-    def _check_space(self, settings: Settings) -> None:
+    def _check_target(self, settings: Settings) -> None:
         """Raise where variables are on manifolds and the sampler would leave them."""
         if not self.space.curved:
             return

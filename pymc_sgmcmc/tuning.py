@@ -16,14 +16,15 @@ from pymc_sgmcmc.coordinates import Coordinates, pull
 from pymc_sgmcmc.curvature import largest_curvature, steepest
 from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.locate import PART, locate
+from pymc_sgmcmc.noise_rules import Heating, NoiseRule
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Plan, Tuned
 from pymc_sgmcmc.windows import Window, typical_points
 
-__all__ = ["LARGEST", "SLOWEST", "Tuner", "largest_batch"]
+__all__ = ["LARGEST", "Tuner", "largest_batch"]
 
-SMALLEST, LARGEST = 64, 2048
-"""Rows in a batch, where the size is tuned."""
+LARGEST = 2048
+"""Rows in a batch, where the size is tuned, at most."""
 
 FAR = 1e4
 """|z|^2 / d of a draw that has left the posterior, where no other step method moves that."""
@@ -33,9 +34,6 @@ COSTS = {"plain": 1, "control_variate": 2, "svrg": 3}
 
 STEP_SHARE = 0.6
 """The part of the tolerance that is for the step size; the rest is for noise."""
-
-SLOWEST = 0.05
-"""The pace of the directions with the noisiest gradients, at least."""
 
 CLOSE = 6
 """Points whose curvature is looked at closely."""
@@ -62,6 +60,9 @@ class Tuner:
         ``step_bias(h, curvature)``: the relative error of a variance by the step size alone.
     longest_step : callable
         ``longest_step(curvature)``: the step size that is stable there, and longer ones are not.
+    noise_rule : callable
+        ``noise_rule(room, count)``: what noise the sampler may have, where what it injects has that
+        room and V is known from `count` batches.
     steps : int
         Inner steps a draw.
     """
@@ -73,10 +74,11 @@ class Tuner:
         plan: Plan,
         step_bias: Callable[[float, float], float],
         longest_step: Callable[[float], float],
+        noise_rule: Callable[[float, int], NoiseRule],
         steps: int,
     ):
         self._target, self._source, self._plan, self._steps = target, source, plan, steps
-        self._step_bias, self._longest_step = step_bias, longest_step
+        self._step_bias, self._longest_step, self._rule = step_bias, longest_step, noise_rule
 
     def start(
         self, tuned: Tuned, q: np.ndarray, capacity: float, rng: np.random.Generator
@@ -161,25 +163,24 @@ class Tuner:
             largest_there = largest_curvature(gradient, extremes, rng)
             longest = min(longest, self._longest_step(max(1.0, curvature, largest_there)) / 2)
         tuned = replace(tuned, curvature=curvature)
-        V, room = np.zeros_like(coordinates.factor), np.inf
+        V, rule = np.zeros_like(coordinates.factor), Heating(np.inf)
         if self._target.groups:
-            tuned, V, room = self._gradient(tuned, points, longest, rng)
+            tuned, V, rule = self._gradient(tuned, points, longest, rng)
         slow = np.ones(len(coordinates.centre))
         if plan.step_size and plan.metric:
-            if V.ndim == 2 and longest * largest(V) / 2 > 0.01 * room:
+            if V.ndim == 2 and rule.matters(V, longest):
                 turn = _eigenvectors(V)
                 coordinates, V = coordinates.scaled(turn), turn.T @ V @ turn
-            v = np.maximum(np.diag(V) if V.ndim == 2 else V, 1e-300)
-            slow = np.clip(np.sqrt(2 * room / (longest * v)), SLOWEST, 1.0)
+            slow = rule.slow(V, longest)
             coordinates, V = coordinates.scaled(slow), slow * (slow * V).T
         v = np.diag(V) if V.ndim == 2 else V
-        h = min(longest, 2 * room / max(v.max(), 1e-300)) * tuned.shrink
+        h = rule.step_size(v, slow, longest) * tuned.shrink
         if not plan.step_size:
             h = np.nan
         return replace(tuned, coordinates=coordinates, noise=v, slow=slow, step_size=h)
 
-    def _gradient(self, tuned: Tuned, points, h: float, rng) -> tuple[Tuned, np.ndarray, float]:
-        """Choose the gradient and the batch size; return V, and the rate that h V / 2 may have.
+    def _gradient(self, tuned: Tuned, points, h: float, rng) -> tuple[Tuned, np.ndarray, NoiseRule]:
+        """Choose the gradient and the batch size; return V, and the rule for it.
 
         The batch is large enough for the step size `h`, or nearly so.
         """
@@ -188,7 +189,8 @@ class Tuner:
         centres = {"plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)}
         if plan.gradient != "auto":
             centres = {plan.gradient: centres[plan.gradient]}
-        noises = measure_noise(self._target, tuned.coordinates, q, centres, rng)
+        precision = self._rule(np.inf, 1).precision
+        noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision)
         sizes = tuple(self._target.batch_sizes)
         V = {name: self._of(noise, sizes) for name, noise in noises.items()}
         name = min(V, key=lambda name: COSTS[name] * largest(V[name]))
@@ -198,20 +200,20 @@ class Tuner:
             left = min(1.0, max(UNCERTAINTY, 2 * noise.error))
             left += (1 - left) * noise.correlated
         room = (1 - STEP_SHARE) * plan.tolerance / left * tuned.capacity
+        rule = self._rule(room, noise.count)
         if plan.batch_size:
-            wanted = 3 * room / h
-            factor = 2.0 ** np.ceil(np.log2(max(largest(V) / wanted, 1e-6)))
-            sizes = tuple(int(np.clip(n * factor, SMALLEST, LARGEST)) for n in sizes)
+            factor = rule.batch_factor(V, h)
+            sizes = tuple(int(np.clip(n * factor, rule.smallest, LARGEST)) for n in sizes)
             if self._source.independent and np.all(COSTS[name] * np.array(sizes) >= lengths):
                 sizes = tuple(map(int, lengths))  # no noise, for no more work
                 name = "plain" if plan.gradient == "auto" else name
             else:
-                most = np.maximum(SMALLEST, lengths // 2)
+                most = np.maximum(rule.smallest, lengths // 2)
                 sizes = tuple(int(min(pair)) for pair in zip(sizes, most, strict=True))
             V = self._of(noise, sizes)
         control, follows = name != "plain", name == "svrg"
         tuned = replace(tuned, control=control, follows=follows, batch_sizes=sizes, left=left)
-        return tuned, V, room
+        return tuned, V, rule
 
     def _behind(self, tuned: Tuned, q: np.ndarray) -> np.ndarray:
         """Points of the chain as far behind those of `q` (k, d) as an anchor of SVRG's is."""

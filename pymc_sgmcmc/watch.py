@@ -11,10 +11,11 @@ import numpy as np
 from pymc_sgmcmc.cause import cause, percent
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.findings import Alarm
+from pymc_sgmcmc.noise_rules import SLOWEST
 from pymc_sgmcmc.significance import critical, excess, largest_energy
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Tuned
-from pymc_sgmcmc.tuning import LARGEST, SLOWEST
+from pymc_sgmcmc.tuning import LARGEST
 from pymc_sgmcmc.watched import Watched
 from pymc_sgmcmc.width import KINDS, POOLED_TOLERANCE, TOLERANCE, Width
 

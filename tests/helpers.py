@@ -25,6 +25,10 @@ def sgld(q, p, xi, grad, h, z, c):
     return q - h * grad(q) + np.sqrt(2 * h * c.T) * z, 0 * p, xi, []
 
 
+def sgd(q, p, xi, grad, h, z, c):
+    return q - h * grad(q), 0 * p, xi, []
+
+
 def sgfs(q, p, xi, grad, h, z, c):
     return q - h * grad(q) + np.sqrt(2 * h * (c.T * (1 - h / 2) - c.B)) * z, 0 * p, xi, []
 
@@ -212,6 +216,7 @@ def santa_symmetric(q, p, xi, grad, h, z, c):
 
 UPDATES = {
     ("SGLD", None): sgld,
+    ("SGD", None): sgd,
     ("SGFS", None): sgfs,
     ("SGHMC", "euler"): sghmc_euler,
     ("SGHMC", "symmetric"): sghmc_symmetric,

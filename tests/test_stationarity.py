@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_sgmcmc import PSGHMC, PSGLD, SGFS, SGHMC, SGLD, SGNHT, Santa
+from pymc_sgmcmc import PSGHMC, PSGLD, SGD, SGFS, SGHMC, SGLD, SGNHT, Santa
 from tests.helpers import (
     UPDATES,
     coordinate_thermostat_law,
@@ -322,6 +322,25 @@ def test_sgfs_is_exact_where_sgld_is_not(h, noise):
     chain = subject(step, update=step.update)
     draws = simulate(chain, q, (), h, draws=2000, inner=5, n_rows=400, batch=2)
     score_variance(draws.q, posterior.mean, T, "q", 0.005)
+
+
+@pytest.mark.parametrize(("T", "noise"), [(1.0, 3.0), (2.0, 40.0)])
+def test_sgd_samples_by_the_noise_of_minibatches(T, noise):
+    """Nothing is injected: at 2 / (1 + V / T) the variance is T, and h V / (2 - h) at any step."""
+    posterior = noisy_posterior(SGD, noise=noise, step_size=0.1, temperature=T,
+                                metric=np.ones(1000))  # fmt: skip
+    V, step, update = posterior.V, posterior.step, UPDATES["SGD", None]
+    right = gaussian_law(update, posterior.a, V, 2 / (1 + V / T), numbers(T=T))
+    np.testing.assert_allclose(right.q, T, rtol=1e-9)
+    h = 2 / (1 + V.mean() / T)
+    law = gaussian_law(update, posterior.a, V, h, numbers(T=T))
+    np.testing.assert_allclose(law.q, h * V / (2 - h), rtol=1e-9)
+    np.testing.assert_allclose(step.widening(0.1 * V / 2), 0.1 * V / (1.9 * T) - 1, rtol=1e-9)
+    q, _ = start_at(posterior, law)
+    chain = subject(step, update=step.update)
+    inner = round(4 / h)
+    draws = simulate(chain, q, (), h, draws=2000, inner=inner, n_rows=400, batch=2)
+    score_variance(draws.q, posterior.mean, law.q, "q", 0.005)
 
 
 def test_psgld_ill_conditioned():

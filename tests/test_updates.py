@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pymc_sgmcmc
-from pymc_sgmcmc import PSGHMC, PSGLD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
+from pymc_sgmcmc import PSGHMC, PSGLD, SGD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
 from tests.helpers import N_ROWS, PRIOR_SD, UPDATES, check_steps, numbers, poisson_step, subject
 
 D = len(PRIOR_SD)
@@ -75,6 +75,12 @@ def test_sgfs():
     step = poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.2, temperature=1.7)
     chain = subject(step, update=step.update)
     check_steps(chain, UPDATES["SGFS", None], numbers(T=1.7, B=0.2), h=0.003)
+
+
+def test_sgd():
+    step = poisson_step(SGD, step_size=0.001, metric=np.ones(D), temperature=1.7)
+    chain = subject(step, update=step.update)
+    check_steps(chain, UPDATES["SGD", None], numbers(), h=0.003)
 
 
 MOVING = {"decay": np.array([0.0, 0.5, 0.9, 1.0, 0.3, 0.99, 0.8])}

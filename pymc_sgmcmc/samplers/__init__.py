@@ -8,6 +8,7 @@ from pymc_sgmcmc.samplers.psghmc import PSGHMC
 from pymc_sgmcmc.samplers.psgld import PSGLD
 from pymc_sgmcmc.samplers.recipe import Recipe
 from pymc_sgmcmc.samplers.santa import Santa
+from pymc_sgmcmc.samplers.sgd import SGD
 from pymc_sgmcmc.samplers.sgfs import SGFS
 from pymc_sgmcmc.samplers.sggmc import SGGMC
 from pymc_sgmcmc.samplers.sghmc import SGHMC
@@ -21,6 +22,7 @@ __all__ = [
     "MALA",
     "PSGHMC",
     "PSGLD",
+    "SGD",
     "SGFS",
     "SGGMC",
     "SGHMC",

@@ -5,13 +5,14 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc.langevin import Langevin
 from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
 
 __all__ = ["PSGLD"]
 
 
 @final
-class PSGLD(RMSProp):
+class PSGLD(RMSProp, Langevin):
     r"""Preconditioned SGLD of Li, Chen, Carlson and Carin (2016), algorithm 1.
 
     Langevin dynamics with the metric of RMSProp. With the minibatch gradient g(q) of U on N rows,
@@ -84,16 +85,10 @@ class PSGLD(RMSProp):
         return self.scales() | {"temperature": self.temperature}
 
     def step_bias(self, h, curvature):
-        return np.nan if self.gamma else h * max(curvature, 1.0) * 0.5
-
-    def capacity(self):
-        return self.temperature
+        return np.nan if self.gamma else super().step_bias(h, curvature)
 
     def widening(self, rate):
         return rate * self.adapted() / self.temperature
-
-    def longest_step(self, curvature):
-        return 2 / curvature if self.step_size is None else np.inf  # its G is not known beforehand
 
     def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
         return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)

@@ -5,13 +5,13 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.langevin import Langevin
 
 __all__ = ["SGFS"]
 
 
 @final
-class SGFS(SGMCMC):
+class SGFS(Langevin):
     r"""Stochastic gradient Fisher scoring of Ahn, Korattikara and Welling (2012), algorithm 1.
 
     Langevin dynamics in coordinates in which the posterior's covariance is the identity, which
@@ -95,15 +95,6 @@ class SGFS(SGMCMC):
 
     def widening(self, rate):
         return (rate + self._lacking(self._coefficients["left"])) / self.temperature
-
-    def step_bias(self, h, curvature):
-        return h * max(curvature, 1.0) * 0.5  # none where the metric is right, and that elsewhere
-
-    def capacity(self):
-        return self.temperature
-
-    def longest_step(self, curvature):
-        return 2 / curvature
 
     def virial(self, q, *, g, h, left, temperature):
         return pt.maximum(left - h / 2 * temperature, 0.0) + h / 2 * g**2

@@ -5,15 +5,15 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.langevin import Langevin
 from pymc_sgmcmc.settings import DEFAULT
 
 __all__ = ["SGLD"]
 
 
 @final
-class SGLD(SGMCMC):
+class SGLD(Langevin):
     r"""Stochastic gradient Langevin dynamics of Welling and Teh (2011), equation 4.
 
     With the minibatch gradient g(q) of U, step size h, temperature T, noise estimate B and normals
@@ -89,14 +89,8 @@ class SGLD(SGMCMC):
         }
 
     def step_bias(self, h, curvature):
-        # Fresh noise: exact on a Gaussian. Averaged: none there, and of first order elsewhere.
-        return h * max(curvature, 1.0) * (0.3 if self._averages else 0.5)
-
-    def capacity(self):
-        return self.temperature
-
-    def longest_step(self, curvature):
-        return 2 / curvature
+        # Averaged noise: none on a Gaussian, and of first order elsewhere.
+        return super().step_bias(h, curvature) * (0.6 if self._averages else 1.0)
 
     def virial(self, q, *before, g, h, temperature):
         mean = temperature + h / 2 * g**2
