@@ -16,6 +16,7 @@ from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.observed import BLOCK, Observed
 from pymc_sgmcmc.running_sums import RunningSums
+from pymc_sgmcmc.schedules import repeated
 from pymc_sgmcmc.stored_sums import window
 from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watched import Watched
@@ -205,7 +206,7 @@ class Lifecycle(Observed):
     def _step_sizes(self, counts: np.ndarray) -> np.ndarray:
         if self._schedule is not None:
             return self._schedule(counts)
-        return np.full(len(counts), self.tuned.step_size)
+        return repeated(self.tuned.step_size, counts.shape)
 
     def _coming_step_size(self) -> float:
         return float(self._step_sizes(np.array([self.inner_steps]))[0])

@@ -1,6 +1,6 @@
 """Running sums over the inner steps of one chain, per coordinate, as a whole and in batches."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ BATCHES = 20
 is large, so that they make some tens of MB."""
 
 
-@dataclass(frozen=True)
-class RunningSums:
+class RunningSums(NamedTuple):
     """Sums of `MOMENTS` since the end of tuning or the last divergence.
 
     Attributes

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
@@ -14,7 +15,17 @@ __all__ = [
     "Polynomial",
     "Schedule",
     "as_schedule",
+    "repeated",
 ]
+
+
+@lru_cache(maxsize=16)
+def repeated(step_size: float, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of that shape, the same for many draws: not to be written to.
+
+    Not marked as such either, as Numba would compile anew for another type.
+    """
+    return np.full(shape, step_size)
 
 
 class Schedule(ABC):
@@ -71,7 +82,7 @@ class Constant(Schedule):
         positive("step_size", self.step_size)
 
     def __call__(self, steps: np.ndarray) -> np.ndarray:
-        return np.full(steps.shape, float(self.step_size))
+        return repeated(float(self.step_size), steps.shape)
 
 
 @final

@@ -414,7 +414,9 @@ def test_noise_that_differs_between_points_is_uncertain():
 
 def test_share_and_size_scale_the_noise():
     S = [np.array([[2.0, 1.0], [1.0, 3.0]]), np.eye(2)]
-    np.testing.assert_allclose(RowNoise(S, 0.0, 0.0).of([4, 10], [0.5, 1.0]), S[0] / 8 + S[1] / 10)
+    np.testing.assert_allclose(
+        RowNoise(S, 0.0, 0.0, count=600).of([4, 10], [0.5, 1.0]), S[0] / 8 + S[1] / 10
+    )
 
 
 @pytest.mark.parametrize("thermostat", ["scalar", "coordinate"])
