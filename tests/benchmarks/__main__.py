@@ -131,7 +131,7 @@ def steps(args, versions):
 def posterior(args, versions):
     """A row for each method."""
     ours = None
-    for method in METHODS:
+    for method in (method for method in METHODS if re.search(args.only, method)):
         command = (sys.executable,)
         if method == "nutpie":
             command = python_with(NUTPIE, args.nutpie)
@@ -178,7 +178,9 @@ def markdown(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--only", default="", help="a regular expression that steps must contain")
+    parser.add_argument(
+        "--only", default="", help="a regular expression for cases of steps and posterior"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rows", default="1e6", help="N of the posterior")
     parser.add_argument("--output", type=Path, default=Path("benchmark_results"))

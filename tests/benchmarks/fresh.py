@@ -15,9 +15,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def clean(**more):
-    """The environment, in which BLAS chooses its own code for the processor, as peers do."""
-    kept = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
-    return kept | more
+    """The environment, as users have it.
+
+    BLAS chooses its own code for the processor, as peers do, and Python keeps the bytecode of what
+    it imports: else every process would compile hundreds of modules anew.
+    """
+    left_out = ("OPENBLAS_CORETYPE", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if name not in left_out} | more
 
 
 def answers(module, *arguments, command=(sys.executable,), **environment):
