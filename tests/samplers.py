@@ -22,6 +22,7 @@ from pymc_sgmcmc import (
     SGHMC,
     SGLD,
     SGNHT,
+    SGRHMC,
     SGRLD,
     PowerAnnealing,
     Recipe,
@@ -102,6 +103,11 @@ def diffusion(q):
     return {"q": 1 + 0.5 * pt.tanh(q)}
 
 
+def pace(q):
+    """Such a root of a metric."""
+    return 1 + 0.5 * pt.tanh(q)
+
+
 CASES = [
     Case(SGLD, {"step_size": 0.005}),
     Case(SGHMC, {"step_size": 0.05, "friction": 3.0}),
@@ -122,6 +128,7 @@ CASES = [
     Case(Santa, {"step_size": 0.02, "annealing": PowerAnnealing(0.3), "exploration": 120}),
     Case(SGD, {"step_size": 0.3, "metric": [0.025, 0.02]}, fixed=BATCHES[1:]),
     Case(SGRLD, {"step_size": 0.003}, rates),
+    Case(SGRHMC, {"step_size": 0.05, "root": pace}),
     Case(Recipe, {"step_size": 0.005, "D": diffusion}),
     Case(MALA, {"step_size": 0.02}, fixed=BATCHES),
     Case(GMC, {"step_size": 0.1}, directions, fixed=BATCHES),

@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, SGRLD, Recipe
+from pymc_sgmcmc import SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, Recipe
 from tests.helpers import COUNTS, FEATURES, PRIOR_SD, poisson_step, score_mean, simulate, subject
 
 H = 0.01
@@ -89,12 +89,18 @@ def test_sgrld_is_a_recipe():
 # A dense metric that depends on the position, with a curl: exact as h -> 0.
 
 
-def check_law(**parts):
-    """Of a correlated Gaussian."""
-    S = np.array([[1.0, 0.6], [0.6, 2.0]])
+S = np.array([[1.0, 0.6], [0.6, 2.0]])
+
+
+def gaussian_step(sampler, **parts):
     with pm.Model():
         pm.MvNormal("x", np.zeros(2), S)
-        step = Recipe(step_size=0.02, **parts)
+        return sampler(step_size=0.02, **parts)
+
+
+def check_law(sampler, **parts):
+    """Of a correlated Gaussian."""
+    step = gaussian_step(sampler, **parts)
     chain, rng, seen = subject(step), np.random.default_rng(3), []
     for seed in range(3):
         q = rng.multivariate_normal(np.zeros(2), S)
@@ -115,7 +121,7 @@ def metric(q):
 
 DENSE = {"D": lambda q: {"q": metric(q)}}
 RIEMANNIAN_HMC = {
-    # SGRHMC: a position-dependent curl between q and p, and a friction that is its square.
+    # A position-dependent curl between q and p, and a friction that is its square.
     "D": lambda q, p: {"p": (1 + pt.tanh(q) ** 2) ** 2},
     "Q": lambda q, p: {("q", "p"): -(1 + pt.tanh(q) ** 2)},
     "energy": lambda q, p: pt.sum(p**2) / 2,
@@ -123,13 +129,61 @@ RIEMANNIAN_HMC = {
 }
 
 
+ROOT = {"root": lambda q: 1 + pt.tanh(q) ** 2}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [DENSE, RIEMANNIAN_HMC], ids=["dense D", "SGRHMC"])
-def test_matrices_that_depend_on_the_position(parts, monkeypatch):
-    check_law(**parts)
+@pytest.mark.parametrize(
+    ("sampler", "parts"), [(Recipe, DENSE), (SGRHMC, ROOT)], ids=["dense D", "SGRHMC"]
+)
+def test_matrices_that_depend_on_the_position(sampler, parts, monkeypatch):
+    check_law(sampler, **parts)
     monkeypatch.setattr("pymc_sgmcmc.samplers.recipe.divergence", lambda *_: 0.0)
     with pytest.raises(AssertionError, match="where the law says"):
-        check_law(**parts)
+        check_law(sampler, **parts)
+
+
+def sgrhmc(q, p, h, z, friction, T):
+    """The lines of its docstring on that Gaussian, in NumPy."""
+    r, slope = 1 + np.tanh(q) ** 2, 2 * np.tanh(q) / np.cosh(q) ** 2
+    g = np.linalg.solve(S, q)
+    noise = np.sqrt(2 * h * friction * T) * r * z
+    p = p - h * r * g + h * T * slope - h * friction * r**2 * p + noise
+    return q + h * r * p, p
+
+
+def test_sgrhmc_is_its_algorithm():
+    step = gaussian_step(SGRHMC, **ROOT, friction=1.7, temperature=2.5)
+    chain, rng = subject(step), np.random.default_rng(1)
+    q, p, normals = rng.standard_normal(2), rng.standard_normal(2), rng.standard_normal((9, 1, 2))
+    found = chain(q, (p,), np.full(9, 0.05), [], normals)
+    for z in normals[:, 0]:
+        q, p = sgrhmc(q, p, 0.05, z, 1.7, 2.5)
+    np.testing.assert_allclose(found.q, q, rtol=1e-12)
+    np.testing.assert_allclose(found.state[0], p, rtol=1e-12)
+
+
+def test_sgrhmc_is_the_recipe():
+    chains = [
+        subject(gaussian_step(Recipe, **RIEMANNIAN_HMC)), subject(gaussian_step(SGRHMC, **ROOT)),
+    ]  # fmt: skip
+    normals = np.random.default_rng(2).standard_normal((9, 1, 2))
+    q = np.array([0.3, -0.9])
+    one, other = (chain(q, (q,), np.full(9, 0.05), [], normals) for chain in chains)
+    np.testing.assert_allclose(one.q, other.q, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "match"),
+    [
+        ({"root": 2.0}, TypeError, "root=2.0 is no function"),
+        ({"friction": 0.0}, ValueError, "friction=0.0 must be positive"),
+        ({"temperature": -1.0}, ValueError, "temperature=-1.0 must be positive"),
+    ],
+)
+def test_sgrhmc_refuses(wrong, error, match):
+    with pytest.raises(error, match=match):
+        gaussian_step(SGRHMC, **(ROOT | wrong))
 
 
 def test_the_term_of_each_kind_of_block_by_differences():

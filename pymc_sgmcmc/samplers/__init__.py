@@ -14,6 +14,7 @@ from pymc_sgmcmc.samplers.sggmc import SGGMC
 from pymc_sgmcmc.samplers.sghmc import SGHMC
 from pymc_sgmcmc.samplers.sgld import SGLD
 from pymc_sgmcmc.samplers.sgnht import SGNHT
+from pymc_sgmcmc.samplers.sgrhmc import SGRHMC
 from pymc_sgmcmc.samplers.sgrld import SGRLD
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "SGRHMC",
     "SGRLD",
     "Recipe",
     "Santa",

@@ -1,7 +1,7 @@
 """The complete recipe for stochastic gradient MCMC (Ma, Chen and Fox, 2015)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -13,7 +13,6 @@ from pymc_sgmcmc.block_matrices import block_of, check_names, divergence, root, 
 __all__ = ["Recipe"]
 
 
-@final
 class Recipe(SGMCMC):
     r"""Sampler of a diffusion matrix D and a curl matrix Q: Ma, Chen and Fox (2015), equation 3.
 
