@@ -147,7 +147,9 @@ class Kernel:
             inner_step,
             # What follows from a constant step size is then computed once.
             sequences=of_steps[1:] if constant else of_steps,
-            outputs_info=[*start.values(), None],
+            # The gradient is carried as well, for Numba to hand it on: what a scan only collects
+            # Numba writes number by number, with a division for each.
+            outputs_info=[*start.values(), pt.zeros_like(start["q"])],
             non_sequences=[*weights, *data.values(), *frame.values(), step_sizes[0]],
             n_steps=step_sizes.shape[0],
             mode=backend.scan_mode,
