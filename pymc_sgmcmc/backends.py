@@ -16,6 +16,7 @@ from pytensor.link.numba.linker import NumbaLinker
 from threadpoolctl import ThreadpoolController
 
 from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.square_sums import SQUARE_SUMS
 
 __all__ = ["BACKENDS", "Backend", "CompiledGraph", "one_thread_in_workers"]
 
@@ -84,13 +85,14 @@ def one_thread_in_workers() -> None:
         ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
-def _correct(mode: str | Mode) -> Mode:
-    """The mode without a rewrite that gives wrong results.
+def _mended(mode: str | Mode) -> Mode:
+    """The mode without a rewrite that gives wrong results, and with sums by BLAS where C adds.
 
     PyTensor (2.38 and 3.3) turns sums of a matrix product and other terms into one call of BLAS,
     and loses terms of another type on the way: the integers of y - (X @ b + z), say.
     """
-    return get_mode(mode).excluding("gemm_optimizer")
+    mode = get_mode(mode).excluding("gemm_optimizer")
+    return mode if isinstance(mode.linker, NumbaLinker) else mode.including(SQUARE_SUMS)
 
 
 class Backend:
@@ -124,7 +126,7 @@ class Backend:
     @property
     def scan_mode(self) -> Mode | None:
         """The mode of a scan's inner function, where PyTensor's own choice is a slower one."""
-        return _correct("CVM") if self.compile_kwargs["mode"] == "CVM" else None
+        return _mended("CVM") if self.compile_kwargs["mode"] == "CVM" else None
 
     @property
     def is_numba(self) -> bool:
@@ -133,7 +135,7 @@ class Backend:
 
     def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Function:
         """Compile a function that trusts the types of its inputs."""
-        kwargs = self.compile_kwargs | {"mode": _correct(self.compile_kwargs["mode"])}
+        kwargs = self.compile_kwargs | {"mode": _mended(self.compile_kwargs["mode"])}
         with self._compiling():
             function = pytensor.function(inputs, outputs, **kwargs)
         function.trust_input = True

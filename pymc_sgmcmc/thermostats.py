@@ -13,9 +13,6 @@ from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Coordinate", "Matrix", "Refined", "Scalar", "Thermostat"]
 
-LONG = 1000
-"""From so many coordinates on a call of BLAS is worth its overhead."""
-
 
 @dataclass(frozen=True)
 class Thermostat(ABC):
@@ -92,9 +89,7 @@ class Scalar(Thermostat):
         return np.mean(friction)
 
     def energy(self, p):
-        if p.type.ndim == 1 and p.type.shape[0] >= LONG:  # PyTensor's C code takes ten times longer
-            return pt.dot(p, p) / float(self.dimension)
-        return pt.sum(p**2, axis=-1, keepdims=p.type.ndim > 1) / float(self.dimension)
+        return pt.sum(pt.sqr(p), axis=-1, keepdims=p.type.ndim > 1) / float(self.dimension)
 
     @property
     def shared_by(self):

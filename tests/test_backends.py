@@ -30,6 +30,16 @@ def test_matrix_products_use_a_blas():
     np.testing.assert_allclose(function(a, b)[0], a @ b)
 
 
+@pytest.mark.parametrize("length, by_blas", [(5, False), (2000, True)])
+def test_long_sums_of_squares_use_a_blas(length, by_blas):
+    x = pt.tensor("x", dtype="float64", shape=(length,))
+    function = Backend("c").function([x], [pt.sum(pt.sqr(x), axis=-1), pt.sum(x)])
+    operations = [type(node.op).__name__ for node in function.maker.fgraph.apply_nodes]
+    assert ("CGemv" in operations) == by_blas
+    values = np.random.default_rng(5).normal(size=length)
+    np.testing.assert_allclose(function(values), [values @ values, values.sum()])
+
+
 @pytest.mark.parametrize("settings", [("c", {}), ("numba", {}), ("c", {"mode": "FAST_RUN"})])
 @pytest.mark.parametrize("dtype", ["int64", "int8", "bool", "float32"])
 def test_no_term_beside_a_matrix_product_is_lost(settings, dtype):
