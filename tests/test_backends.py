@@ -30,13 +30,16 @@ def test_matrix_products_use_a_blas():
     np.testing.assert_allclose(function(a, b)[0], a @ b)
 
 
-@pytest.mark.parametrize("length, by_blas", [(5, False), (2000, True)])
-def test_long_sums_of_squares_use_a_blas(length, by_blas):
-    x = pt.tensor("x", dtype="float64", shape=(length,))
+@pytest.mark.parametrize(
+    "length, dtype, by_blas",
+    [(5, "float64", False), (2000, "float64", True), (2000, "int64", False)],
+)
+def test_long_sums_of_squares_use_a_blas(length, dtype, by_blas):
+    x = pt.tensor("x", dtype=dtype, shape=(length,))
     function = Backend("c").function([x], [pt.sum(pt.sqr(x), axis=-1), pt.sum(x)])
     operations = [type(node.op).__name__ for node in function.maker.fgraph.apply_nodes]
-    assert ("CGemv" in operations) == by_blas
-    values = np.random.default_rng(5).normal(size=length)
+    assert ("CGemv" in operations) == by_blas and "Dot" not in operations
+    values = (10 * np.random.default_rng(5).normal(size=length)).astype(dtype)
     np.testing.assert_allclose(function(values), [values @ values, values.sum()])
 
 
