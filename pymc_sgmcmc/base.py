@@ -207,6 +207,8 @@ class SGMCMC(Sampler, Lifecycle):
             numbers=self._estimator.symbols(self.tuned),
             constant=self._step_is_constant,
         )
+        normals = self.steps_per_draw * self._kernel.n_noise * self.target.size
+        self._noise.prepare(normals, self._kernel.dtype)
         start = self._starts.default
         if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.
             self._warn_if_unstable(start)

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
-from pymc_sgmcmc.noise import PIECE, Noise
+from pymc_sgmcmc.noise import MANY, PIECE, Noise, fill
+from pymc_sgmcmc.normals import _compiled, box_muller, philox
 
 SIZE = 2**22 + 1  # odd, and in several pieces
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 
 def rng(seed=0):
@@ -19,44 +21,117 @@ def check_normal(z):
     for bound, share in ((2, 0.0455003), (4, 6.33425e-5), (4.5, 6.7953e-6)):
         beyond = np.sum(np.abs(z) > bound)
         assert abs(beyond - n * share) < 4.5 * np.sqrt(n * share), bound
-    # Neighbours, and the two that are made of the same uniforms: by their values and their sizes.
-    half = (n + 1) // 2
-    for one, other in ((z[1:], z[:-1]), (z[: n - half], z[half:])):
+    # Neighbours, those of one counter, of the same words, and of the same place in two pieces: by
+    # their values and their sizes.
+    for lag in (1, PIECE // 4, PIECE // 2, PIECE):
+        one, other = z[lag:], z[:-lag]
         for first, second in ((one, other), (one**2, other**2)):
-            assert abs(np.corrcoef(first, second)[0, 1]) < 4.5 / np.sqrt(len(one))
+            assert abs(np.corrcoef(first, second)[0, 1]) < 4.5 / np.sqrt(len(one)), lag
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@DTYPES
 def test_they_are_normal(dtype):
     check_normal(Noise().draw(rng(), (SIZE,), dtype).astype(float))
 
 
-def test_uniforms_used_twice_are_seen():
+@DTYPES
+@pytest.mark.parametrize("lag", [PIECE // 2, PIECE])
+def test_words_used_twice_are_seen(dtype, lag):
     """The mistake that the test of correlations is for."""
-    z = Noise().draw(rng(), (SIZE,), "float32").astype(float)
-    half = (SIZE + 1) // 2
-    z[half:] = np.abs(z[: SIZE - half]) * np.sign(z[half:])
+    z = Noise().draw(rng(), (SIZE,), dtype).astype(float)
+    z[lag:] = np.abs(z[:-lag]) * np.sign(z[lag:])
     with pytest.raises(AssertionError):
         check_normal(z)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1, 5), (7, 2, PIECE)])
-def test_float32_is_filled_to_the_end(shape):
+@pytest.mark.parametrize(
+    "counter, key, words",
+    [
+        ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ((2**32 - 1,) * 4, (2**32 - 1,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ],
+)
+def test_philox_has_the_words_of_its_authors(counter, key, words):
+    """Those of `kat_vectors` in Random123."""
+
+    def joined(low, high):
+        return np.uint64(low + (high << 32))
+
+    out = np.empty(4, np.uint32)
+    philox(joined(*key), joined(*counter[2:]), joined(*counter[:2]), out)
+    assert [f"{word:08x}" for word in out] == words.split()
+
+
+@DTYPES
+def test_box_muller_is_the_transform_of_its_authors(dtype):
+    """Its radius is that of the first word, and its angle is uniform in the second."""
+    word = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    bits, n = 8 * word.itemsize, 100_000
+    ends = np.array([0, 1, 2 ** (bits - 1), 2**bits - 1], word)
+    first = np.concatenate([rng(1).integers(2**bits, size=n, dtype=word), ends, ends[::-1]])
+    second = np.concatenate([rng(2).integers(2**bits, size=n, dtype=word), ends, ends])
+    out = np.concatenate([first, second])
+    box_muller(dtype)(out)
+    x, y = out.view(dtype).astype(float).reshape(2, -1)
+    tolerance = 4 * np.finfo(dtype).eps
+    uniform = (first.astype(dtype) + np.array(0.5, dtype)) / np.array(2.0**bits, dtype)
+    radius = np.sqrt(-2 * np.log(uniform.astype(float)))
+    np.testing.assert_allclose(np.hypot(x, y), radius, rtol=tolerance, atol=tolerance)
+    # Two bits say which quarter of the circle it is in, the others where in it, from end to end.
+    quarter, within = second >> word.type(bits - 2), (second << word.type(2)).view(f"i{bits // 8}")
+    angle = np.pi / 4 * within.astype(float) / 2.0 ** (bits - 1)
+    middle = np.where(quarter & 1, np.pi, 0) + np.where(quarter & 2, np.pi / 2, 0)
+    angle = np.where(quarter & 2, middle - angle, middle + angle)
+    np.testing.assert_allclose(x, radius * np.cos(angle), atol=8 * tolerance)
+    np.testing.assert_allclose(y, radius * np.sin(angle), atol=8 * tolerance)
+
+
+@DTYPES
+@pytest.mark.parametrize("size", [1, MANY - 1, MANY + 1, 2 * PIECE + 3])
+def test_all_are_filled(dtype, size):
     noise = Noise()
-    noise.draw(rng(), (2 * np.prod(shape),), "float32")[:] = np.nan
-    z = noise.draw(rng(1), shape, "float32")
-    assert z.shape == shape and z.dtype == "float32" and np.isfinite(z).all()
-    assert len(np.unique(z)) > 0.99 * z.size
+    noise.draw(rng(), (2 * size,), dtype)[:] = np.nan
+    z = noise.draw(rng(1), (1, size, 1), dtype)
+    assert z.shape == (1, size, 1) and z.dtype == dtype and np.isfinite(z).all()
+    assert len(np.unique(z)) > 0.99 * size
 
 
-def test_float64_is_that_of_numpy_in_the_same_memory():
+@DTYPES
+def test_few_are_those_of_numpy_in_the_same_memory(dtype):
     noise, generator = Noise(), rng(3)
-    first = noise.draw(rng(3), (4, 1, 5), "float64")
-    np.testing.assert_array_equal(first, generator.standard_normal((4, 1, 5)))
-    assert np.shares_memory(first, noise.draw(rng(4), (2, 1, 5), "float64"))
+    first = noise.draw(rng(3), (4, 1, 5), dtype)
+    np.testing.assert_array_equal(first, generator.standard_normal((4, 1, 5), dtype))
+    assert np.shares_memory(first, noise.draw(rng(4), (2, 1, 5), dtype))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_seed_gives_the_same_again(dtype):
-    draws = [Noise().draw(rng(7), (3, 1, 11), dtype).copy() for _ in range(2)]
-    np.testing.assert_array_equal(*draws)
+@DTYPES
+@pytest.mark.parametrize("size", [11, 2 * MANY])
+def test_a_seed_gives_the_same_again_and_others_later(dtype, size):
+    one, other = rng(7), rng(7)
+    noise, again = Noise(), Noise()
+    draws = [noise.draw(one, (3, 1, size), dtype).copy() for _ in range(2)]
+    for draw in draws:
+        np.testing.assert_array_equal(draw, again.draw(other, (3, 1, size), dtype))
+    assert np.mean(draws[0] == draws[1]) < 0.001
+
+
+@DTYPES
+def test_keys_and_streams_have_numbers_of_their_own(dtype):
+    words = [(np.uint64(key), np.uint64(stream)) for key, stream in ((0, 0), (1, 0), (0, 1))]
+    draws = np.empty((3, MANY), dtype)
+    for out, (key, stream) in zip(draws, words, strict=True):
+        fill(out, key, stream)
+    assert np.abs(np.corrcoef(draws)[np.triu_indices(3, 1)]).max() < 4.5 / np.sqrt(MANY)
+
+
+def test_code_that_cannot_be_kept_is_compiled_anew(monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
+    assert _compiled("float64(float64)")(lambda x: 2 * x)(3.0) == 6.0
