@@ -26,9 +26,9 @@ class RunningSums(NamedTuple):
     draws, steps : int
         Draws and inner steps summed over.
     sums : array, shape (8, d), float64
-    batches : array, shape (batches, 4, d)
-        Sums of q, g at q, qg and virial in consecutive batches of equal length; what is left
-        over at the end is in none.
+    ends : tuple of array, shape (4, d)
+        The sums of q, g at q, qg and virial so far at the end of each batch. Batches are
+        consecutive and of equal length; what is left over at the end is in none.
     length : int
         Draws in a batch.
     """
@@ -37,31 +37,30 @@ class RunningSums(NamedTuple):
     draws: int
     steps: int
     sums: np.ndarray
-    batches: np.ndarray
+    ends: tuple[np.ndarray, ...]
     length: int
 
     @classmethod
     def start(cls, origin: np.ndarray) -> "RunningSums":
-        d = len(origin)
-        nothing, none = np.zeros((len(MOMENTS), d)), np.zeros((0, len(MOMENTS) - PAIRED, d))
-        return cls(np.asarray(origin, dtype=float), 0, 0, nothing, none, 1)
+        nothing = np.zeros((len(MOMENTS), len(origin)))
+        return cls(np.asarray(origin, dtype=float), 0, 0, nothing, (), 1)
 
     def add(self, sums: np.ndarray, steps: int) -> "RunningSums":
-        """The sums with those of one more draw, of `steps` inner steps."""
-        total, draws = self.sums + sums, self.draws + 1
-        batches, length = self.batches, self.length
+        """The sums with those of one more draw, of `steps` inner steps; it takes over `sums`."""
+        total, draws = np.add(self.sums, sums, out=sums), self.draws + 1
+        ends, length = self.ends, self.length
         if draws % length == 0:
-            rest = total[PAIRED:] - batches.sum(axis=0)
-            batches = np.concatenate([batches, rest[None]])
+            ends = (*ends, total[PAIRED:].copy())
             fewest = max(4, min(BATCHES, 2**19 // total.shape[1]))
-            if len(batches) == 2 * fewest:
-                batches, length = batches[::2] + batches[1::2], 2 * length
-        return RunningSums(self.origin, draws, self.steps + steps, total, batches, length)
+            if len(ends) == 2 * fewest:
+                ends, length = ends[1::2], 2 * length
+        return RunningSums(self.origin, draws, self.steps + steps, total, ends, length)
 
     def batch_means(self) -> np.ndarray:
         """Means of q, g at q, qg and virial over the inner steps of each batch, (4, batches, d)."""
         steps = self.length * self.steps // max(self.draws, 1)
-        return np.moveaxis(self.batches, 1, 0) / max(steps, 1)
+        ends = np.stack([np.zeros_like(self.sums[PAIRED:]), *self.ends], axis=1)
+        return np.diff(ends, axis=1) / max(steps, 1)
 
     def mean(self, name: str) -> np.ndarray:
         """The mean of a moment over the inner steps, (d,); NaN before the first."""

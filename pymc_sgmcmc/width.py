@@ -33,7 +33,7 @@ class Width:
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the standard errors."""
-        return len(self.sums.batches) - 1
+        return len(self.sums.ends) - 1
 
     @cached_property
     def _of_batches(self) -> dict[str, np.ndarray]:

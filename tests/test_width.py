@@ -150,12 +150,12 @@ def test_batches_are_those_of_the_whole_series(draws):
     rng = np.random.default_rng(draws)
     series = rng.normal(size=(draws, 2, 3)) + 5.0
     sums = sums_of(series)
-    length, number = sums.length, len(sums.batches)
+    length, number = sums.length, len(sums.ends)
     assert sums.draws == draws and sums.steps == 10 * draws
     assert number == draws // length and (draws < BATCHES or BATCHES <= number < 2 * BATCHES)
     q, g = series[:, 0], series[:, 1]
     parts = np.split(q[: number * length], number)
-    np.testing.assert_allclose(sums.batches[:, 0], [10 * part.sum(axis=0) for part in parts])
+    np.testing.assert_allclose(sums.batch_means()[0], [part.mean(axis=0) for part in parts])
     width = Width(sums)
     covariance = np.mean((q - q.mean(axis=0)) * (g - g.mean(axis=0)), axis=0)
     if number > 1:  # what the mean's own error takes away
@@ -185,4 +185,4 @@ def test_memory_of_the_batches_is_bounded():
     sums = RunningSums.start(np.zeros(200_000))
     for _ in range(20):
         sums = sums.add(np.ones((len(MOMENTS), 200_000)), 10)
-    assert sums.batches.nbytes <= 64e6
+    assert sum(end.nbytes for end in sums.ends) <= 64e6
