@@ -22,7 +22,7 @@ from pymc_sgmcmc.kernel import Kernel
 from pymc_sgmcmc.lifecycle import Lifecycle
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.noise import Noise
-from pymc_sgmcmc.observed import PROBES
+from pymc_sgmcmc.observed import PROBES, SUMMED
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.sampler import Sampler
 from pymc_sgmcmc.settings import DEFAULT, Settings
@@ -206,6 +206,7 @@ class SGMCMC(Sampler, Lifecycle):
             sequences=self.sequences(np.zeros(1, dtype=int)),
             numbers=self._estimator.symbols(self.tuned),
             constant=self._step_is_constant,
+            leaps=self.target.size >= SUMMED and not self.trajectories,
         )
         normals = self.steps_per_draw * self._kernel.n_noise * self.target.size
         self._noise.prepare(normals, self._kernel.dtype)

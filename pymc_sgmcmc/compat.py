@@ -42,14 +42,16 @@ class ChainCompound(_ChainStart, CompoundStep):
 
 
 def scan(step, **kwargs):
-    """Return the list of trajectories of `pytensor.scan`.
+    """Return the list of trajectories of `pytensor.scan`, each from the value that it starts with.
 
-    PyTensor 3 links the inner function of a C scan with its Python virtual machine, twice as slow,
-    unless it is given a mode; and it deprecates giving one.
+    PyTensor returns them without that, as parts of these. PyTensor 3 links the inner function of a
+    C scan with its Python virtual machine, twice as slow, unless it is given a mode; and it
+    deprecates giving one.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The `mode` argument", FutureWarning)
-        return pytensor.scan(step, return_list=True, return_updates=False, **kwargs)
+        paths = pytensor.scan(step, return_list=True, return_updates=False, **kwargs)
+    return [path.owner.inputs[0] for path in paths]
 
 
 def to_groups(idata: Any) -> dict[str, xr.Dataset]:

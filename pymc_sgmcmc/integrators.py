@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 from pymc_sgmcmc.space import EVERYWHERE
 
 __all__ = [
-    "checked_word", "kinetic_temperature", "longest_step", "spelled", "split", "step_bias",
+    "checked_word", "kinetic_energy", "longest_step", "spelled", "split", "step_bias",
     "virial",
 ]  # fmt: skip
 
@@ -213,16 +213,16 @@ def virial(integrator, p, g, h, friction):
     return (1 - c) / (4 * (1 + c)) * ((1 + 2 * c) * kicked + p**2) + (c * kicked + p**2) / 2
 
 
-def kinetic_temperature(integrator, p_before, p_after, g, h):
-    """Mean of p.p / d over the inner steps.
+def kinetic_energy(integrator, p_before, p_after, g, h):
+    """p.p, added over the inner steps.
 
-    Its expectation is the temperature for a thermostat, and for BAOAB on a Gaussian target without
-    gradient noise. It is read before and after O, where there is one, else at the end of the step.
-    `p_before`, `p_after`, `g`: (steps, d); `h`: (steps,).
+    The expectation of its mean is d times the temperature for a thermostat, and for BAOAB on a
+    Gaussian target without gradient noise. It is read before and after O, where there is one, else
+    at the end of the step. `p_before`, `p_after`, `g`: (steps, d); `h`: (steps,).
     """
     letters = [letter for letter, _ in flows(integrator)]
     if letters.count("O") != 1:
-        return pt.mean(p_after**2)
+        return pt.sum(p_after**2)
     at = letters.index("O")
     before, after = (
         sum(share for letter, share in part if letter in KICKS)
@@ -230,5 +230,5 @@ def kinetic_temperature(integrator, p_before, p_after, g, h):
     )
     energy = 0.0
     for p, share in ((p_before, -before), (p_after, after)):
-        energy = energy + 0.5 * pt.mean((p + share * h[:, None] * g if share else p) ** 2)
+        energy = energy + 0.5 * pt.sum((p + share * h[:, None] * g if share else p) ** 2)
     return energy

@@ -9,9 +9,8 @@ W (groups,) = N / n, and standard normals Z (steps, k, d) come from outside. q i
 of the estimator, whose `numbers` also come from outside, as do the steps that are `summed`, (m,).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from math import isfinite
 
 import numpy as np
 import pytensor
@@ -22,13 +21,9 @@ from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.kernel_output import KernelOutput
-from pymc_sgmcmc.moments import moment_sums, wide
+from pymc_sgmcmc.moments import MOMENTS, moment_sums, wide
 
-__all__ = ["SUMMED", "Kernel", "arrays"]
-
-SUMMED = 2**13
-"""Coordinates times inner steps that are summed in a draw, at least: all steps where they are no
-more, else every so many."""
+__all__ = ["Kernel", "arrays"]
 
 
 class _Trace:
@@ -74,7 +69,7 @@ class Kernel:
     coefficients : mapping of str to array
         Values with the shapes of the update's parameters, which are inputs of every call.
     kinetic : callable
-        ``kinetic(p_before, p_after, g, h)``: the kinetic temperature over the inner steps.
+        ``kinetic(p_before, p_after, g, h)``: p.p / d, added over the inner steps.
     virial : callable
         ``virial(q, *state, g=, h=, **sequences, **coefficients)``: the mean of q g by the balance
         of the sampler, (steps, d), or None.
@@ -85,6 +80,8 @@ class Kernel:
         The estimator's inputs.
     constant : bool
         Whether the inner steps of a call all have the size of its first one.
+    leaps : bool
+        Whether there is a second compiled function, for steps of which none is summed.
 
     Attributes
     ----------
@@ -92,10 +89,8 @@ class Kernel:
         k, the normals of length d that one inner step needs.
     carried : list of str
         Names of the carried variables, in the order of the state.
-    constant : bool
+    constant, leaps : bool
         As given.
-    leaps : bool
-        Whether there is a second compiled function, for steps of which none is summed.
     """
 
     def __init__(
@@ -110,9 +105,10 @@ class Kernel:
         sequences: Iterable[str],
         numbers: Mapping[str, pt.TensorVariable],
         constant: bool,
+        leaps: bool,
     ):
         dtype = pytensor.config.floatX
-        self.dtype, self.constant = np.dtype(dtype), constant
+        self.dtype, self.constant, self.leaps = np.dtype(dtype), constant, leaps
         start = {"q": pt.tensor("q", dtype=dtype, shape=(estimator.size,))}
         start |= _symbols(state, dtype)
         data, frame = _symbols(coefficients, dtype), dict(numbers)
@@ -143,7 +139,7 @@ class Kernel:
             self.n_noise, ahead = trace.n_noise, trace.points[0] is not values[0]
             return [*(value.astype(dtype) for value in new), trace.gradients[0]]
 
-        *paths, g_all = scan(
+        *paths, gradients = scan(
             inner_step,
             # What follows from a constant step size is then computed once.
             sequences=of_steps[1:] if constant else of_steps,
@@ -154,45 +150,40 @@ class Kernel:
             n_steps=step_sizes.shape[0],
             mode=backend.scan_mode,
         )
-        after = dict(zip(start, paths, strict=True))
+        last = [path[-1] for path in paths]
         # At the end U may be infinite, outside the support, and every gradient finite.
-        end, _ = estimate(after["q"][-1], [row[-1] for row in rows], weights)
+        end, _ = estimate(last[0], [row[-1] for row in rows], weights)
+        finite = pt.add(*map(pt.sum, last))  # if all that is in it is
+        # The square of the norm: for d = 1 PyTensor rewrites its root to a NaN.
+        advanced = [*last, pt.stack([pt.sum(gradients[-1] ** 2), -end, finite])]
         # What follows is of every so many steps: with many coordinates all would take longer than
         # the steps themselves. Their indices are given: those of slices would be a thousand nodes
         # of integer arithmetic, and most of the time that PyTensor 2 takes.
-        before = {
-            name: pt.set_subtensor(take_rows(path, pt.maximum(summed - 1, 0))[0], start[name])
-            for name, path in after.items()
-        }
-        after = {name: take_rows(path, summed) for name, path in after.items()}
+        before = {name: take_rows(path, summed) for name, path in zip(start, paths, strict=True)}
         planned = {name: take_rows(values, summed) for name, values in planned.items()}
-        g, h = take_rows(g_all, summed), take_rows(step_sizes, summed)
+        g, h = take_rows(gradients, summed + 1), take_rows(step_sizes, summed)
         # Of q that the chain returns: elsewhere they would be blind to the error of the step.
         relative = before | {"q": before["q"] - origin}
-        pairs = relative["q"], g
+        pairs, each = (relative["q"], g), 1.0
         if ahead:
             _, first = estimate(start["q"], [row[0] for row in rows], weights)
-            pairs = relative["q"][:1], first[None]
+            pairs, each = (relative["q"][:1], first[None]), summed.shape[0].astype("float64")
         own = {name: wide(values) for name, values in planned.items()} | data
         balance = virial(*map(wide, relative.values()), g=wide(g), h=wide(h), **own)
-        temperature = energy = pt.as_tensor(np.nan)
+        energy = largest = pt.as_tensor(np.nan)
         if "p" in start:
-            temperature = kinetic(before["p"], after["p"], g, h)
-            energy = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
-        advanced = [
-            *(path[-1] for path in paths),
-            pt.sum(g_all[-1] ** 2),  # not its root: for d = 1 PyTensor rewrites that to a NaN
-            -end,
-            pt.add(*(pt.sum(path[-1]) for path in paths)),  # finite if all of them are
-        ]
-        sums = [moment_sums(before, g, pairs, balance), temperature, energy]
+            p_after = take_rows(paths[list(start).index("p")], summed + 1)
+            energy = kinetic(before["p"], p_after, g, h)
+            largest = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
+        moments = moment_sums(before, g, pairs, balance, each)
+        friction = pt.sum(moments[MOMENTS.index("xi")]) / estimator.size
+        sums = [moments, pt.stack([energy, largest, friction])]
         given = [*start.values(), *of_steps, *([weighting] if rows else [])]
         given += [*data.values(), *frame.values()]
         self._function = CompiledGraph([*given, origin, summed], advanced + sums, backend)
-        # Where only the first step is summed, the others leave no paths in memory: with many
+        # Where only the last step is summed, the others leave no paths in memory: with many
         # coordinates writing these takes as long as all else.
-        self.leaps = estimator.size >= SUMMED
-        self._unsummed = CompiledGraph(given, advanced, backend) if self.leaps else None
+        self._leap = CompiledGraph(given, last, backend) if leaps else None
         self._minibatched, self._planned, self.carried = bool(rows), list(planned), list(state)
 
     def __call__(
@@ -212,7 +203,7 @@ class Kernel:
         """Advance (q, *state) by the inner steps that the inputs describe.
 
         `coefficients` and `numbers` come from `arrays`. The first step and `every` so many after it
-        are summed; none with 0, if the kernel leaps.
+        are summed; but if the kernel leaps, and that is one step, the last, and none with 0.
         """
         steps, array, dtype = len(step_sizes), np.asarray, self.dtype
         start = [array(value, dtype) for value in (q, *state)]
@@ -220,25 +211,18 @@ class Kernel:
         of_steps = [array(step_sizes, dtype), *planned, *rows, array(normals, dtype)]
         fixed = [array(weights, dtype)] if self._minibatched else []
         fixed += [*coefficients.values(), *numbers.values()]
-        summed = _every_so_many(steps if every else 0, every or 1)
-        head = len(summed) if self.leaps and len(summed) <= 1 else steps
-        done = None
-        if head:
-            of_head = of_steps if head == steps else [of[:head] for of in of_steps]
-            summing = [*fixed, array(origin, dtype), summed]
-            done = self._output(self._function(*start, *of_head, *summing), len(summed))
-            start = [done.q, *done.state]
-        if head < steps:
-            rest = self._unsummed(*start, *(of[head:] for of in of_steps), *fixed)
-            done = self._output([*rest, 0.0, np.nan, np.nan], 0).after(done)
-        return done
-
-    def _output(self, values: Sequence, summed: int) -> KernelOutput:
-        q, *state, squared_norm, logp, total, sums, temperature, energy = values
-        norm, logp = float(squared_norm) ** 0.5, float(logp)
-        finite = isfinite(norm + logp + float(total))
-        means = float(temperature), float(energy)
-        return KernelOutput(q, tuple(state), finite, summed, sums, norm, logp, *means)
+        if self.leaps and not 0 < every < steps:
+            leapt = steps - min(every, 1)
+            if leapt:
+                start = self._leap(*start, *(of[:leapt] for of in of_steps), *fixed)
+            if leapt == steps:
+                q, *state = start
+                return KernelOutput(q, tuple(state))
+            steps, of_steps = 1, [of[leapt:] for of in of_steps]
+        summed = _every_so_many(steps, every)
+        given = [*start, *of_steps, *fixed, array(origin, dtype), summed]
+        *advanced, sums, means = self._function(*given)
+        return KernelOutput.read(advanced, len(summed), sums, *means.tolist())
 
 
 def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

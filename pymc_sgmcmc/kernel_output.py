@@ -1,5 +1,7 @@
 """What one call of the kernel returns, and what several calls one after the other do."""
 
+from collections.abc import Sequence
+from math import isfinite, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -8,39 +10,60 @@ __all__ = ["KernelOutput"]
 
 
 class KernelOutput(NamedTuple):
-    """What one call of the kernel returns."""
+    """What one call of the kernel returns: its end, and sums over some of its steps.
+
+    Where none is summed, only q and the state are known.
+    """
 
     q: np.ndarray
     state: tuple[np.ndarray, ...]
-    is_finite: bool
-    """Whether q, the state, the last gradient, and U at the end are finite."""
-    summed: int
-    """Inner steps that `sums`, the kinetic temperature and the largest energy are of."""
-    sums: np.ndarray
-    """Sums of `MOMENTS` over inner steps, shape (8, d), float64."""
-    grad_norm: float
+    is_finite: bool = True
+    """Whether q, the state, the last gradient, and U at the end are finite, where it is known."""
+    grad_norm: float = nan
     """Euclidean norm of the last gradient."""
-    logp: float
+    logp: float = nan
     """Minus the estimate of U at the returned q, on the rows of the last gradient."""
-    kinetic_temperature: float
-    """Mean of p.p / d over these steps; NaN without momentum."""
-    largest_energy: float
+    summed: int = 0
+    """Inner steps that all below are of."""
+    sums: np.ndarray | None = None
+    """Sums of `MOMENTS`, shape (8, d), float64."""
+    kinetic: float = 0.0
+    """Sum of p.p / d; NaN without momentum."""
+    largest_energy: float = 0.0
     """The largest p.p before one of them; NaN without momentum."""
+    friction: float = 0.0
+    """Sum of the mean of xi over the coordinates; NaN without thermostats."""
+
+    @classmethod
+    def read(cls, advanced: Sequence[np.ndarray], *of_steps) -> "KernelOutput":
+        """From q, the state, and |g|^2, -U and the sum of all of them at the end; and the sums."""
+        q, *state, numbers = advanced
+        squared_norm, logp, total = numbers.tolist()
+        norm = squared_norm**0.5
+        return cls(q, tuple(state), isfinite(norm + logp + total), norm, logp, *of_steps)
+
+    @property
+    def kinetic_temperature(self) -> float:
+        """Mean of p.p / d; NaN without momentum."""
+        return self.kinetic / (self.summed or nan)
+
+    @property
+    def thermostat(self) -> float:
+        """Mean of xi; NaN without thermostats."""
+        return self.friction / (self.summed or nan)
+
+    def unsummed(self) -> "KernelOutput":
+        """The end alone."""
+        return self._replace(summed=0, sums=None, kinetic=0.0, largest_energy=0.0, friction=0.0)
 
     def after(self, earlier: "KernelOutput | None") -> "KernelOutput":
         """The end of this call, and the sums of `earlier` ones too; None adds nothing."""
         if earlier is None or not earlier.summed:
             return self
-        if not self.summed:
-            kept = ("summed", "sums", "kinetic_temperature", "largest_energy")
-            return self._replace(**{name: getattr(earlier, name) for name in kept})
-        parts = [earlier, self]
         return self._replace(
             summed=earlier.summed + self.summed,
-            sums=earlier.sums + self.sums,
-            kinetic_temperature=np.average(
-                [part.kinetic_temperature for part in parts],
-                weights=[part.summed for part in parts],
-            ),
-            largest_energy=max(part.largest_energy for part in parts),
+            sums=earlier.sums + self.sums if self.summed else earlier.sums,
+            kinetic=earlier.kinetic + self.kinetic,
+            largest_energy=max(earlier.largest_energy, self.largest_energy),
+            friction=earlier.friction + self.friction,
         )

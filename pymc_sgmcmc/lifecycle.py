@@ -11,19 +11,15 @@ from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc.backends import one_thread_in_workers
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
-from pymc_sgmcmc.kernel import SUMMED, arrays
+from pymc_sgmcmc.kernel import arrays
 from pymc_sgmcmc.kernel_output import KernelOutput
-from pymc_sgmcmc.moments import MOMENTS
-from pymc_sgmcmc.observed import BLOCK, Observed
+from pymc_sgmcmc.observed import BLOCK, SUMMED, Observed
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.schedules import repeated
-from pymc_sgmcmc.stored_sums import window
 from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watched import Watched
 
 __all__ = ["Lifecycle"]
-
-XI = MOMENTS.index("xi")
 
 
 class Lifecycle(Observed):
@@ -70,17 +66,18 @@ class Lifecycle(Observed):
             diverged = self._diverge(q, h)
             warning = warning or diverged
         warning = warning or self._finding()
-        stats = self._carried() | last
-        stats |= {
+        stats = {
+            **self._carried(),
+            **last,
             "grad_norm": output.grad_norm,
             "minibatch_logp": output.logp,
             "n_steps": steps,
             "diverging": not finite,
             "divergences": self.divergences,
             "warning": warning,
-            "running_sums": window(self.running_sums, self.watched, self._places),
+            "running_sums": self._stored_sums(),
             "kinetic_temperature": output.kinetic_temperature,
-            "thermostat": np.add.reduce(output.sums[XI]) / (output.summed * len(q)),
+            "thermostat": output.thermostat,
         }
         self.inner_steps += steps
         self.draw += 1
@@ -114,9 +111,10 @@ class Lifecycle(Observed):
         Also the step size, and what else is planned for each step, at the last.
         """
         z, state, done = self._to_coordinates(q), self.carried, None
-        every = max(1, self.steps_per_draw * self.target.size // SUMMED)
-        if self.trajectories:
-            every = self.steps_per_draw
+        end, leaps = self.inner_steps + self.steps_per_draw, self._kernel.leaps
+        every = self.steps_per_draw
+        if not leaps and not self.trajectories:
+            every = max(1, every * self.target.size // SUMMED)
         for counts in self._blocks():
             shape = (len(counts), self._kernel.n_noise, self.target.size)
             step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
@@ -136,9 +134,10 @@ class Lifecycle(Observed):
                 self._coefficients,
                 sequences,
                 self._numbers,
-                every,
+                0 if leaps and counts[-1] + 1 < end else every,
             )
-            every = 0 if self._kernel.leaps else every  # once in a draw
+            if self.trajectories and done is not None:
+                output = output.unsummed()
             done = output.after(done)
             if not output.is_finite:
                 break

@@ -31,6 +31,7 @@ def moment_sums(
     gradients: TensorVariable,
     pairs: tuple[TensorVariable, TensorVariable],
     virial: TensorVariable | None,
+    each: TensorVariable | float,
 ) -> TensorVariable:
     """Graph of the sums of `MOMENTS` over the steps, (8, d) float64; NaN for what there is not.
 
@@ -40,10 +41,11 @@ def moment_sums(
         The carried variables before each step, (steps, d), (steps,), or (steps, d, d).
     gradients : graph, shape (steps, d)
     pairs : graphs of q and g, shape (steps, d) or (1, d)
-        One pair stands for as many as there are steps.
     virial : graph, shape (steps, d), or None
+    each : graph or float
+        How many steps a pair stands for.
     """
-    missing = pt.full((gradients.shape[1],), np.nan)
+    missing = pt.full((gradients.type.shape[1],), np.nan)
 
     def total(value):
         return missing if value is None else pt.sum(value, axis=0)
@@ -52,14 +54,12 @@ def moment_sums(
     if xi is not None and xi.type.ndim == 3:
         xi = pt.diagonal(xi, axis1=1, axis2=2)
     q_at, g_at = map(wide, pairs)
-    weight = gradients.shape[0] / q_at.shape[0]
-    return pt.stack(
-        [
-            total(g),
-            total(g**2),
-            total(None if p is None else wide(p) ** 2),
-            total(None if xi is None else wide(xi) * pt.ones_like(g)),
-            *(weight * total(value) for value in (q_at, g_at, q_at * g_at)),
-            total(virial),
-        ]
-    )
+    rows = [
+        total(g),
+        total(g**2),
+        total(None if p is None else wide(p) ** 2),
+        missing if xi is None else total(wide(xi)) + pt.zeros_like(missing),
+        *(each * total(value) for value in (q_at, g_at, q_at * g_at)),
+        total(virial),
+    ]
+    return pt.concatenate(rows).reshape((len(rows), -1))

@@ -11,14 +11,19 @@ from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.schedules import Constant
+from pymc_sgmcmc.stored_sums import lasting, window
 from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watch import Sight, is_due, look, start
 from pymc_sgmcmc.width import Width
 
-__all__ = ["BLOCK", "PROBES", "Observed"]
+__all__ = ["BLOCK", "PROBES", "SUMMED", "Observed"]
 
 BLOCK = 2**21
 """Normals, or row indices, that are drawn at once, at most: 16 MB of them, or 8 in float32."""
+
+SUMMED = 2**13
+"""Coordinates times inner steps that are summed in a draw, at least: all steps where they are no
+more, else every so many."""
 
 PROBES = 64
 """Batches from which the noise of the gradient at one point is estimated."""
@@ -26,6 +31,8 @@ PROBES = 64
 
 class Observed(ChainStep):
     """Keeps the running sums of a chain, and finds out what is wrong with it."""
+
+    _lasting_of = None
 
     @property
     def _step_is_constant(self) -> bool:
@@ -58,6 +65,12 @@ class Observed(ChainStep):
         warning = self.watched.warning(self.draw)
         self.watched = self.watched.told()
         return warning
+
+    def _stored_sums(self) -> np.ndarray:
+        """What is stored of the running sums with a draw."""
+        if self._lasting_of is not self.watched:
+            self._lasting_of, self._lasting = self.watched, lasting(self.watched, self._places)
+        return window(self.running_sums, self._lasting)
 
     def _sight(self, q: np.ndarray) -> Sight:
         """What there is to be seen of the chain, which is at `q`."""
@@ -106,9 +119,13 @@ class Observed(ChainStep):
 
     def _rows(self, rng: np.random.Generator, steps: int) -> tuple[list[np.ndarray], tuple]:
         """Rows of `steps` batches of each group, and the states of the sources then."""
+        drawn, states = [], []
         groups = zip(self.batch_states, self._lengths, self.tuned.batch_sizes, strict=True)
-        drawn = [self._source.draw(state, rng, int(n), steps, m) for state, n, m in groups]
-        return [rows for rows, _ in drawn], tuple(state for _, state in drawn)
+        for state, n_rows, size in groups:
+            rows, state = self._source.draw(state, rng, int(n_rows), steps, size)
+            drawn.append(rows)
+            states.append(state)
+        return drawn, tuple(states)
 
     def _still(
         self, q: np.ndarray, rows: list[np.ndarray], steps: int, tuned: Tuned, every: int = 1

@@ -8,7 +8,7 @@ from pymc.stats.convergence import SamplerWarning
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.balance import injected
-from pymc_sgmcmc.integrators import kinetic_temperature
+from pymc_sgmcmc.integrators import kinetic_energy
 from pymc_sgmcmc.manifolds import FLAT
 from pymc_sgmcmc.noise_rules import Heating, NoiseRule
 from pymc_sgmcmc.settings import Settings
@@ -178,9 +178,9 @@ class Sampler:
             )
 
     def kinetic(self, p_before, p_after, g, h):
-        """Kinetic temperature over the inner steps, for samplers with a momentum."""
-        per_dimension = self.target.size / self.space.dimension
-        return per_dimension * kinetic_temperature(self.integrator, p_before, p_after, g, h)
+        """p.p / d, added over the inner steps, for samplers with a momentum."""
+        energy = kinetic_energy(self.integrator, p_before, p_after, g, h)
+        return energy / self.space.dimension
 
     def injected(self, total: np.ndarray, name: str) -> np.ndarray:
         """What is left of the noise `total`, a rate called `name`, less the noise estimate."""

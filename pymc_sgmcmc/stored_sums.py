@@ -17,29 +17,39 @@ from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.watched import POOLED, SEEN, Watched
 
-__all__ = ["SUMS_DTYPE", "running_sums", "samplers_in", "window"]
+__all__ = ["SUMS_DTYPE", "lasting", "running_sums", "samplers_in", "window"]
 
 WIDTH = 4
 
-HEADER = ("size", "coordinate", "place", "origin", "steps")
-ROWS = (*HEADER, *MOMENTS, *SEEN, *POOLED)
+HEADER = ("size", "coordinate", "steps", "origin")
+LASTING = ("place", *SEEN, *POOLED)
+ROWS = (*HEADER, *MOMENTS, *LASTING)
 
 SUMS_DTYPE = np.dtype((np.float64, (len(ROWS), WIDTH)))
 
 
-def window(sums: RunningSums, watched: Watched, places: np.ndarray) -> np.ndarray:
-    """`ROWS` of the coordinates whose turn it is, as stored with this draw.
+def lasting(watched: Watched, places: np.ndarray) -> np.ndarray:
+    """`LASTING` of all coordinates, (10, d): what changes when the chain is looked at.
 
     `places`: the number of each coordinate of q among all value variables of the model, (d,).
     """
-    size = len(sums.origin)
+    size = len(watched.main)
+    pooled = [*watched.pooled.T.ravel(), watched.freedom, watched.temperature]
+    of_all = np.repeat(np.array([pooled]).T, size, axis=1)
+    return np.vstack([places[watched.main], watched.spread, watched.noise, of_all])
+
+
+def window(sums: RunningSums, last: np.ndarray) -> np.ndarray:
+    """`ROWS` of the coordinates whose turn it is, as stored with this draw.
+
+    `last`: what `lasting` returned.
+    """
+    size, rows, end = len(sums.origin), np.empty(SUMS_DTYPE.shape), len(HEADER)
     head = _head(size, max(sums.draws - 1, 0) % size)
-    rows, turn, end = np.empty(SUMS_DTYPE.shape), head[1], len(HEADER) + len(MOMENTS)
-    rows[:2], rows[2] = head, places.take(watched.main.take(turn))
-    rows[3], rows[4] = sums.origin.take(turn), sums.steps
-    rows[len(HEADER) : end] = sums.sums.take(turn, axis=1)
-    rows[end : -len(POOLED)] = watched.seen.take(turn, axis=1)
-    rows[-len(POOLED) :] = watched.of_all
+    rows[:2], rows[2], turn = head, sums.steps, head[1]
+    sums.origin.take(turn, 0, rows[3], "clip")
+    sums.sums.take(turn, 1, rows[end : -len(LASTING)], "clip")
+    last.take(turn, 1, rows[-len(LASTING) :], "clip")
     return rows
 
 

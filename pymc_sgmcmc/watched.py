@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
@@ -56,16 +55,6 @@ class Watched:
     def nothing(cls, size: int) -> "Watched":
         unknown = np.full((2, size), np.nan)
         return cls(unknown, np.full((2, 2), np.nan), unknown[0], np.arange(size))
-
-    @cached_property
-    def seen(self) -> np.ndarray:
-        """`SEEN` of each coordinate, shape (3, d)."""
-        return np.vstack([self.spread, self.noise])
-
-    @cached_property
-    def of_all(self) -> np.ndarray:
-        """`POOLED`, shape (6, 1)."""
-        return np.array([[*self.pooled.T.ravel(), self.freedom, self.temperature]]).T
 
     def heard(self, alarms: Sequence[Alarm | None]) -> "Watched":
         """With those of `alarms` to be told that are of a new kind."""

@@ -281,7 +281,9 @@ def subject(step, *, update=None, target=None, state=None):
     names = plan(np.arange(1))
     estimator = Estimator(target, step._source, False, False)
     kernel = Kernel(
-        estimator, update, state, coefficients, kinetic, virial, Backend("c"), names, {}, False
+        *(estimator, update, state, coefficients, kinetic, virial, Backend("c"), names, {}),
+        constant=False,
+        leaps=False,
     )
     return Subject(kernel, target, coefficients, state, plan)
 
