@@ -12,10 +12,14 @@ import pytensor
 from pytensor.compile import Function
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
+from pytensor.link.basic import JITLinker
 from pytensor.link.numba.linker import NumbaLinker
 from threadpoolctl import ThreadpoolController
 
+from pymc_sgmcmc.add_at import ADD_AT
 from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.contiguous import CONTIGUOUS
+from pymc_sgmcmc.one_function import OneFunction
 from pymc_sgmcmc.square_sums import SQUARE_SUMS
 
 __all__ = ["BACKENDS", "Backend", "CompiledGraph", "one_thread_in_workers"]
@@ -85,14 +89,18 @@ def one_thread_in_workers() -> None:
         ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
+FASTER_C = (ADD_AT, CONTIGUOUS, SQUARE_SUMS)
+"""What the C code of this package includes."""
+
+
 def _mended(mode: str | Mode) -> Mode:
-    """The mode without a rewrite that gives wrong results, and with sums by BLAS where C adds.
+    """The mode without a rewrite that gives wrong results, and in C with operations of ours.
 
     PyTensor (2.38 and 3.3) turns sums of a matrix product and other terms into one call of BLAS,
     and loses terms of another type on the way: the integers of y - (X @ b + z), say.
     """
     mode = get_mode(mode).excluding("gemm_optimizer")
-    return mode if isinstance(mode.linker, NumbaLinker) else mode.including(SQUARE_SUMS)
+    return mode if isinstance(mode.linker, JITLinker) else mode.including(*FASTER_C)
 
 
 class Backend:
@@ -126,7 +134,9 @@ class Backend:
     @property
     def scan_mode(self) -> Mode | None:
         """The mode of a scan's inner function, where PyTensor's own choice is a slower one."""
-        return _mended("CVM") if self.compile_kwargs["mode"] == "CVM" else None
+        if self.compile_kwargs["mode"] != "CVM":
+            return None
+        return _mended(Mode(OneFunction(), "fast_run"))
 
     @property
     def is_numba(self) -> bool:

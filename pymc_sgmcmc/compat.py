@@ -10,8 +10,15 @@ import pytensor
 import xarray as xr
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import BlockedStep, CompoundStep
+from pytensor.graph.basic import Apply
+from pytensor.tensor import subtensor
+from pytensor.tensor.type import TensorType, integer_dtypes
+from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["ChainCompound", "ChainStep", "from_groups", "scan", "to_groups", "with_group"]
+__all__ = [
+    "ADDITIONS", "ChainCompound", "ChainStep", "from_groups", "indices_of_addition", "scan",
+    "to_groups", "with_group",
+]  # fmt: skip
 
 
 class _ChainStart:
@@ -52,6 +59,25 @@ def scan(step, **kwargs):
         warnings.filterwarnings("ignore", "The `mode` argument", FutureWarning)
         paths = pytensor.scan(step, return_list=True, return_updates=False, **kwargs)
     return [path.owner.inputs[0] for path in paths]
+
+
+ADDITIONS = [
+    getattr(subtensor, name)
+    for name in ("AdvancedIncSubtensor", "AdvancedIncSubtensor1")  # the latter in PyTensor 2
+    if hasattr(subtensor, name)
+]
+"""Operations that add at indices, or set."""
+
+
+def indices_of_addition(node: Apply) -> list[TensorVariable] | None:
+    """The indices, if it is an addition at arrays of integers, one for each of the first axes."""
+    op, (_, _, *indices) = node.op, node.inputs
+    if op.set_instead_of_inc or getattr(op, "ignore_duplicates", False):
+        return None
+    if getattr(op, "idx_list", tuple(range(len(indices)))) != tuple(range(len(indices))):
+        return None
+    arrays = [isinstance(x.type, TensorType) and x.type.dtype in integer_dtypes for x in indices]
+    return indices if all(arrays) else None
 
 
 def to_groups(idata: Any) -> dict[str, xr.Dataset]:

@@ -8,7 +8,9 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from pymc_sgmcmc.add_at import AddAt
 from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.contiguous import Contiguous
 from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.samplers import SGLD
 from tests.samplers import draws, regression, sample
@@ -41,6 +43,102 @@ def test_long_sums_of_squares_use_a_blas(length, dtype, by_blas):
     assert ("CGemv" in operations) == by_blas and "Dot" not in operations
     values = (10 * np.random.default_rng(5).normal(size=length)).astype(dtype)
     np.testing.assert_allclose(function(values), [values @ values, values.sum()])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 3, 2)])
+def test_elementwise_loops_are_right_for_every_layout(shape, dtype):
+    """Contiguous or not, with single numbers, of two outputs, one of them in place."""
+    x, y = (pt.tensor(name, dtype=dtype, shape=(None,) * len(shape)) for name in "xy")
+    s = pt.scalar("s", dtype=dtype)
+    z = pt.sqr(x) + 2 * y  # an array of the function's own, which may be overwritten
+    function = Backend("c").function([x, y, s], [s * z - y, pt.sum(z, axis=0), x + s * y])
+    nodes = function.maker.fgraph.apply_nodes
+    assert any(isinstance(node.op, Contiguous) and len(node.outputs) > 1 for node in nodes)
+    rng, scale = np.random.default_rng(4), np.array(3, dtype)
+    a, b = ((10 * rng.normal(size=shape)).astype(dtype) for _ in range(2))
+    wide = np.zeros((2 * shape[0], *shape[1:]), dtype)
+    wide[::2] = a
+    for one in (a, np.asfortranarray(a), wide[::2], a[::-1].copy()[::-1]):
+        for other in (b, np.asfortranarray(b)):
+            first, added, last = function(one, other, scale)
+            np.testing.assert_allclose(first, scale * (a**2 + 2 * b) - b, rtol=1e-5)
+            np.testing.assert_allclose(added, (a**2 + 2 * b).sum(axis=0), rtol=1e-5)
+            np.testing.assert_allclose(last, a + scale * b, rtol=1e-5)
+    for wrong in (b[:1], b[:-1]):
+        with pytest.raises(ValueError, match=r"Input dimension mismatch|Runtime broadcasting"):
+            function(a, wrong, scale)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axes, shape", [(1, (5, 3)), (1, (5, 3, 2)), (2, (5, 3)), (2, (5, 3, 2))])
+@pytest.mark.parametrize("index", [(4,), (4, 1)], ids=["vectors", "columns"])
+def test_additions_at_indices_are_those_of_numpy(axes, shape, index, dtype):
+    x = pt.tensor("x", dtype=dtype, shape=(None,) * len(shape))
+    where = [pt.tensor(f"i{k}", dtype=d, shape=(None, 1)[: len(index)])
+             for k, d in zip(range(axes), ["int64", "int16"], strict=False)]  # fmt: skip
+    rest = len(shape) - axes
+    y = pt.tensor("y", dtype=dtype, shape=(None, 1)[: len(index)] + (None,) * rest)
+    one = pt.tensor("one", dtype=dtype, shape=(1,) * (len(index) + rest))
+    at = tuple(where)
+    # In x, and in an array of the function's own.
+    outputs = [x[at].inc(y), pt.sqr(x)[at].inc(one)]
+    function = Backend("c").function([x, y, one, *where], outputs)
+    added = [node.op for node in function.maker.fgraph.apply_nodes if isinstance(node.op, AddAt)]
+    assert sorted(op.inplace for op in added) == [False, True]
+    rng = np.random.default_rng(6)
+    a, b = (rng.normal(size=size).astype(dtype) for size in (shape, (*index, *shape[axes:])))
+    rows, columns = np.array([4, 0, -1, 0]), np.array([0, 2, 2, -3], "int16")
+    chosen = [of.reshape(index) for of in (rows, columns)[:axes]]
+    number = np.full(one.type.shape, 0.5, dtype)
+    for given in (a, np.asfortranarray(a), a[::-1]):
+        for more in (b, np.asfortranarray(b), b[::-1].copy()[::-1]):
+            expected, squares = given.copy(), given**2
+            np.add.at(expected, tuple(chosen), more)
+            np.add.at(squares, tuple(chosen), number)
+            before = given.copy()
+            first, second = function(given, more, number, *chosen)
+            np.testing.assert_allclose(first, expected, rtol=1e-6)
+            np.testing.assert_allclose(second, squares, rtol=1e-6)
+            np.testing.assert_array_equal(given, before)
+    for wrong in (5, -6):
+        with pytest.raises(IndexError):
+            function(a, b, number, *(np.full(of.shape, wrong, of.dtype) for of in chosen))
+    if axes == 2:
+        with pytest.raises(ValueError, match="different shapes"):
+            function(a, b, number, chosen[0], chosen[1][:-1])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((5, 4), (4,)),
+        ((5, 4), (5, 1)),
+        ((5, 1), (1, 4)),
+        ((5, 1), (1, 1)),
+        ((5, 4), (1, 1)),
+        ((3, 5, 4), (5, 1)),
+        ((3, 1, 4), (5, 1)),
+        ((3, 5, 1), (3, 1, 1)),
+        ((1, 4, 1), (3, 1, 2)),
+    ],
+    ids=str,
+)
+def test_elementwise_loops_are_right_where_axes_are_repeated(shapes):
+    kinds = [tuple(1 if n == 1 else None for n in shape) for shape in shapes]
+    x, y = (pt.tensor(n, dtype="float64", shape=k) for n, k in zip("xy", kinds, strict=True))
+    z = pt.sqr(x + y)
+    function = Backend("c").function([x, y], [x + pt.exp(y), x - 2 * y * x, z, z - x])
+    assert any(isinstance(node.op, Contiguous) for node in function.maker.fgraph.apply_nodes)
+    rng = np.random.default_rng(5)
+    a, b = (rng.normal(size=shape) for shape in shapes)
+    wide = np.zeros((*shapes[1][:-1], 2 * shapes[1][-1]))
+    wide[..., ::2] = b
+    for one in (a, np.asfortranarray(a), a[..., ::-1].copy()[..., ::-1]):
+        for other in (b, np.asfortranarray(b), wide[..., ::2]):
+            expected = [a + np.exp(b), a - 2 * b * a, (a + b) ** 2, (a + b) ** 2 - a]
+            for value, right in zip(function(one, other), expected, strict=True):
+                np.testing.assert_allclose(value, right)
 
 
 @pytest.mark.parametrize("settings", [("c", {}), ("numba", {}), ("c", {"mode": "FAST_RUN"})])

@@ -3,20 +3,28 @@
 import subprocess
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.graph.utils import MethodNotDefined
+from pytensor.link.c.basic import CLinker
+from pytensor.link.c.op import COp
 from pytensor.scan.op import Scan
 from pytensor.tensor.math import All
 
-from pymc_sgmcmc import SGHMC, SGLD, SGNHT, target
+from pymc_sgmcmc import AMAGOLD, GMC, SGHMC, SGLD, SGNHT, target
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.gather import TakeRows
-from pymc_sgmcmc.kernel import SUMMED
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.observed import SUMMED
 from tests.samplers import draws, sample
+from tests.test_conformance import begin, walk
 
 N, D = 300, 4
 
@@ -43,13 +51,87 @@ def loop_of(step):
 def test_no_python_runs_in_the_c_kernel(model, sampler):
     with model:
         function, loop = loop_of(sampler(step_size=0.001, batch_size=20))
-    for vm, allowed in ((loop.vm, ()), (function.vm, (Scan,))):
-        in_python = [
-            node.op
-            for node, thunk in zip(vm.nodes, vm.thunks, strict=True)
-            if not hasattr(thunk, "cthunk") and not isinstance(node.op, allowed)
-        ]
-        assert not in_python
+    assert isinstance(loop.maker.linker, CLinker)  # one function
+    in_python = [
+        node.op
+        for node, thunk in zip(function.vm.nodes, function.vm.thunks, strict=True)
+        if not hasattr(thunk, "cthunk") and not isinstance(node.op, Scan)
+    ]
+    assert not in_python
+
+
+def factors(rows, columns, y, X):
+    U, V = pm.Normal("U", shape=(5, 2)), pm.Normal("V", shape=(7, 2))
+    pm.Normal("seen", pm.math.sum(U[rows] * V[columns], axis=1), 1, observed=y)
+
+
+def several_effects(rows, columns, y, X):
+    slopes = pm.Normal("slopes", shape=(5, D))
+    pm.Poisson("seen", pm.math.exp(pm.math.sum(slopes[rows] * X, axis=1)), observed=columns)
+
+
+def classes(rows, columns, y, X):
+    hidden = pm.math.tanh(X @ pm.Normal("W", shape=(D, 6)))
+    pm.Categorical("seen", logit_p=hidden @ pm.Normal("V", shape=(6, 7)), observed=columns)
+
+
+@pytest.mark.parametrize("build", [factors, several_effects, classes])
+def test_no_python_runs_in_the_c_kernel_of_models_with_indices(build):
+    rng = np.random.default_rng(2)
+    data = {
+        "rows": rng.integers(5, size=N), "columns": rng.integers(7, size=N),
+        "y": rng.normal(size=N), "X": rng.normal(size=(N, D)),
+    }  # fmt: skip
+    with pm.Model():
+        build(**{name: pm.Data(name, value) for name, value in data.items()})
+        _, loop = loop_of(SGNHT(step_size=0.001, batch_size=20))
+    assert isinstance(loop.maker.linker, CLinker)
+
+
+def test_clang_is_told_that_one_function_is_deeper_than_it_expects(model, monkeypatch):
+    with model:
+        _, loop = loop_of(SGLD(step_size=0.001, batch_size=20))
+    assert not any("bracket" in flag for flag in loop.maker.linker.compile_args())
+    monkeypatch.setattr("pymc_sgmcmc.one_function.config", SimpleNamespace(cxx="/usr/bin/clang++"))
+    assert "-fbracket-depth=100000" in loop.maker.linker.compile_args()
+
+
+class Opaque(Op):
+    """One without C code."""
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0].copy()
+
+    def grad(self, inputs, gradients):
+        return gradients
+
+    pullback = lambda self, inputs, outputs, gradients: gradients  # noqa: E731
+
+
+class Undefined(Opaque, COp):
+    """One that says later that it has none."""
+
+    def c_code_cache_version(self):
+        return (1,)
+
+    def c_code(self, *args):
+        raise MethodNotDefined("c_code", type(self))
+
+
+@pytest.mark.parametrize("op", [Opaque(), Undefined()], ids=["Op", "COp"])
+def test_where_python_is_needed_it_runs(op):
+    with pm.Model():
+        x = pm.Normal("x", shape=3)
+        pm.Normal("seen", op(x), observed=np.ones((N, 3)))
+        step = SGNHT(step_size=0.01)
+        _, loop = loop_of(step)
+        assert not isinstance(loop.maker.linker, CLinker)
+        cloudpickle.loads(cloudpickle.dumps(step))
+        found = draws(sample(step, draws=400), "x").mean()
+    assert abs(found - N / (N + 1)) < 0.01
 
 
 def test_rows_are_gathered_once_for_both_points_of_a_control_variate(model, monkeypatch):
@@ -78,7 +160,7 @@ def test_no_step_checks_parameters_or_supports(model):
 @pytest.mark.parametrize("summed", [SUMMED, 2], ids=["few coordinates", "many"])
 @pytest.mark.parametrize("backend", ["c", "numba"])
 def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch):
-    for module in ("kernel", "lifecycle"):
+    for module in ("base", "lifecycle"):
         monkeypatch.setattr(f"pymc_sgmcmc.{module}.SUMMED", summed)
     with model:
         step = SGNHT(backend=backend, batch_size=20)
@@ -92,7 +174,7 @@ def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch)
     assert step._kernel.leaps == (summed == 2)
     if backend == "numba":
         kernel, evaluation = step._kernel, step.target._evaluation
-        for compiled in (kernel._function, kernel._unsummed, evaluation._function):
+        for compiled in (kernel._function, kernel._leap, evaluation._function):
             if compiled is not None:
                 assert len(compiled._function.vm.jit_fn.signatures) == 1
 
@@ -117,7 +199,7 @@ def test_chains_side_by_side_use_one_thread_of_blas(model, mp_ctx):
 
 
 @pytest.mark.parametrize(
-    ("d", "summed"), [(SUMMED // 8, 8), (SUMMED, 1)], ids=["every fourth", "the first"]
+    ("d", "summed"), [(SUMMED // 8, 8), (SUMMED, 1)], ids=["every fourth", "the last"]
 )
 def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
     """And the draws are the same, and the sums of the steps that are summed."""
@@ -136,7 +218,7 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
     with pm.Model():
         pm.Normal("x", shape=d)
         some, of_some = run(), seen[-1]
-        monkeypatch.setattr("pymc_sgmcmc.kernel.SUMMED", d * steps)
+        monkeypatch.setattr("pymc_sgmcmc.base.SUMMED", d * steps)
         monkeypatch.setattr("pymc_sgmcmc.lifecycle.SUMMED", d * steps)
         every, of_all = run(), seen[-1]
     np.testing.assert_array_equal(some, every)
@@ -166,6 +248,23 @@ def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
         pm.Normal("x", shape=d)
         sample(Peak(step_size=0.1, steps_per_draw=50, jitter=False), draws=3)
     assert max(peak.values()) < 8 * d * 100, peak  # 50 states and more would be 200 vectors
+
+
+@pytest.mark.parametrize("sampler", [AMAGOLD, GMC])
+def test_trajectories_are_summed_once_a_draw_whatever_the_blocks(sampler, monkeypatch):
+    def run():
+        with pm.Model() as model:
+            pm.Normal("x", shape=3)
+            step = sampler(step_size=0.3, steps_per_draw=10)
+        begin(step)
+        walk(step, model.initial_point(), 6)
+        return step.running_sums
+
+    whole = run()
+    monkeypatch.setattr("pymc_sgmcmc.lifecycle.BLOCK", 1)  # blocks of one step
+    parts = run()
+    assert whole.steps == parts.steps == 6
+    np.testing.assert_allclose(parts.sums, whole.sums)
 
 
 def test_importing_the_package_imports_nothing_slow_beside_pymc():
