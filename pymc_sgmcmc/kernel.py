@@ -155,7 +155,7 @@ class Kernel:
         end, _ = estimate(last[0], [row[-1] for row in rows], weights)
         finite = pt.add(*map(pt.sum, last))  # if all that is in it is
         # The square of the norm: for d = 1 PyTensor rewrites its root to a NaN.
-        advanced = [*last, pt.stack([pt.sum(gradients[-1] ** 2), -end, finite])]
+        scalars = [pt.sum(gradients[-1] ** 2), -end, finite]
         # What follows is of every so many steps: with many coordinates all would take longer than
         # the steps themselves. Their indices are given: those of slices would be a thousand nodes
         # of integer arithmetic, and most of the time that PyTensor 2 takes.
@@ -177,10 +177,10 @@ class Kernel:
             largest = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
         moments = moment_sums(before, g, pairs, balance, each)
         friction = pt.sum(moments[MOMENTS.index("xi")]) / estimator.size
-        sums = [moments, pt.stack([energy, largest, friction])]
+        scalars = pt.stack([*scalars, energy, largest, friction])
         given = [*start.values(), *of_steps, *([weighting] if rows else [])]
         given += [*data.values(), *frame.values()]
-        self._function = CompiledGraph([*given, origin, summed], advanced + sums, backend)
+        self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)
         # Where only the last step is summed, the others leave no paths in memory: with many
         # coordinates writing these takes as long as all else.
         self._leap = CompiledGraph(given, last, backend) if leaps else None
@@ -221,8 +221,8 @@ class Kernel:
             steps, of_steps = 1, [of[leapt:] for of in of_steps]
         summed = _every_so_many(steps, every)
         given = [*start, *of_steps, *fixed, array(origin, dtype), summed]
-        *advanced, sums, means = self._function(*given)
-        return KernelOutput.read(advanced, len(summed), sums, *means.tolist())
+        *end, sums, scalars = self._function(*given)
+        return KernelOutput.read(*end, summed=len(summed), sums=sums, scalars=scalars)
 
 
 def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,6 +1,5 @@
 """What one call of the kernel returns, and what several calls one after the other do."""
 
-from collections.abc import Sequence
 from math import isfinite, nan
 from typing import NamedTuple
 
@@ -35,12 +34,15 @@ class KernelOutput(NamedTuple):
     """Sum of the mean of xi over the coordinates; NaN without thermostats."""
 
     @classmethod
-    def read(cls, advanced: Sequence[np.ndarray], *of_steps) -> "KernelOutput":
-        """From q, the state, and |g|^2, -U and the sum of all of them at the end; and the sums."""
-        q, *state, numbers = advanced
-        squared_norm, logp, total = numbers.tolist()
+    def read(cls, q, *state, summed: int, sums: np.ndarray, scalars: np.ndarray) -> "KernelOutput":
+        """From what the compiled function returns.
+
+        `scalars`: |g|^2, -U and the sum of q and the state at the end; and the last three fields.
+        """
+        squared_norm, logp, total, *of_steps = scalars.tolist()
         norm = squared_norm**0.5
-        return cls(q, tuple(state), isfinite(norm + logp + total), norm, logp, *of_steps)
+        finite = isfinite(norm + logp + total)
+        return cls(q, state, finite, norm, logp, summed, sums, *of_steps)
 
     @property
     def kinetic_temperature(self) -> float:

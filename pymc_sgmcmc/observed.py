@@ -11,7 +11,7 @@ from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.schedules import Constant
-from pymc_sgmcmc.stored_sums import lasting, window
+from pymc_sgmcmc.stored_sums import Stored
 from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.watch import Sight, is_due, look, start
 from pymc_sgmcmc.width import Width
@@ -32,7 +32,7 @@ PROBES = 64
 class Observed(ChainStep):
     """Keeps the running sums of a chain, and finds out what is wrong with it."""
 
-    _lasting_of = None
+    _stored: Stored | None = None
 
     @property
     def _step_is_constant(self) -> bool:
@@ -68,9 +68,10 @@ class Observed(ChainStep):
 
     def _stored_sums(self) -> np.ndarray:
         """What is stored of the running sums with a draw."""
-        if self._lasting_of is not self.watched:
-            self._lasting_of, self._lasting = self.watched, lasting(self.watched, self._places)
-        return window(self.running_sums, self._lasting)
+        sums, stored = self.running_sums, self._stored
+        if stored is None or stored.origin is not sums.origin or stored.watched is not self.watched:
+            self._stored = stored = Stored(sums.origin, self.watched, self._places)
+        return stored.rows(sums)
 
     def _sight(self, q: np.ndarray) -> Sight:
         """What there is to be seen of the chain, which is at `q`."""

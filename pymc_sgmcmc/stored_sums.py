@@ -5,7 +5,7 @@ in turn: every coordinate comes by once in d / WIDTH draws, memory does not grow
 data stay plain numbers that every file format holds.
 """
 
-from functools import cache, lru_cache
+from functools import cache
 from math import gcd
 from typing import Any
 
@@ -17,47 +17,62 @@ from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.watched import POOLED, SEEN, Watched
 
-__all__ = ["SUMS_DTYPE", "lasting", "running_sums", "samplers_in", "window"]
+__all__ = ["SUMS_DTYPE", "Stored", "running_sums", "samplers_in"]
 
 WIDTH = 4
+
+TURNS = 1024
+"""Turns whose rows are kept: after d of them the same coordinates come by again."""
 
 HEADER = ("size", "coordinate", "steps", "origin")
 LASTING = ("place", *SEEN, *POOLED)
 ROWS = (*HEADER, *MOMENTS, *LASTING)
+STEPS, OF_SUMS = HEADER.index("steps"), slice(len(HEADER), -len(LASTING))
 
 SUMS_DTYPE = np.dtype((np.float64, (len(ROWS), WIDTH)))
 
 
-def lasting(watched: Watched, places: np.ndarray) -> np.ndarray:
-    """`LASTING` of all coordinates, (10, d): what changes when the chain is looked at.
+class Stored:
+    """What is stored of running sums, draw by draw, until their origin or what was seen changes.
 
-    `places`: the number of each coordinate of q among all value variables of the model, (d,).
+    Parameters
+    ----------
+    origin : array, shape (d,)
+        That of the sums.
+    watched : Watched
+    places : array, shape (d,)
+        The number of each coordinate of q among all value variables of the model.
     """
-    size = len(watched.main)
-    pooled = [*watched.pooled.T.ravel(), watched.freedom, watched.temperature]
-    of_all = np.repeat(np.array([pooled]).T, size, axis=1)
-    return np.vstack([places[watched.main], watched.spread, watched.noise, of_all])
 
+    def __init__(self, origin: np.ndarray, watched: Watched, places: np.ndarray):
+        self.origin, self.watched, self._size = origin, watched, len(origin)
+        pooled = [*watched.pooled.T.ravel(), watched.freedom, watched.temperature]
+        of_all = np.repeat(np.array([pooled]).T, self._size, axis=1)
+        seen = watched.spread, watched.noise, of_all
+        self._lasting = np.vstack([places[watched.main], *seen])
+        self._turns: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-def window(sums: RunningSums, last: np.ndarray) -> np.ndarray:
-    """`ROWS` of the coordinates whose turn it is, as stored with this draw.
+    def rows(self, sums: RunningSums) -> np.ndarray:
+        """`ROWS` of the coordinates whose turn it is at this draw."""
+        turn = max(sums.draws - 1, 0) % self._size
+        if turn not in self._turns:
+            if len(self._turns) == TURNS:
+                self._turns.clear()
+            self._turns[turn] = self._turn(turn)
+        coordinates, rows = self._turns[turn]
+        rows = rows.copy()
+        rows[STEPS] = sums.steps
+        sums.sums.take(coordinates, 1, rows[OF_SUMS], "clip")
+        return rows
 
-    `last`: what `lasting` returned.
-    """
-    size, rows, end = len(sums.origin), np.empty(SUMS_DTYPE.shape), len(HEADER)
-    head = _head(size, max(sums.draws - 1, 0) % size)
-    rows[:2], rows[2], turn = head, sums.steps, head[1]
-    sums.origin.take(turn, 0, rows[3], "clip")
-    sums.sums.take(turn, 1, rows[end : -len(LASTING)], "clip")
-    last.take(turn, 1, rows[-len(LASTING) :], "clip")
-    return rows
-
-
-@lru_cache(maxsize=1024)
-def _head(size: int, draw: int) -> np.ndarray:
-    """`size`, and the coordinates whose turn it is: after `size` draws the same ones come again."""
-    turn = (draw * WIDTH + np.arange(WIDTH)) * _stride(size) % size
-    return np.stack([np.full(WIDTH, size), turn])
+    def _turn(self, turn: int) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates, and their rows, but for what changes with every draw."""
+        coordinates = (turn * WIDTH + np.arange(WIDTH)) * _stride(self._size) % self._size
+        rows = np.empty(SUMS_DTYPE.shape)
+        rows[HEADER.index("size")], rows[HEADER.index("coordinate")] = self._size, coordinates
+        rows[HEADER.index("origin")] = self.origin[coordinates]
+        rows[OF_SUMS.stop :] = self._lasting[:, coordinates]
+        return coordinates, rows
 
 
 @cache
