@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 from pymc_sgmcmc.add_at import ADD_AT
 from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.contiguous import CONTIGUOUS
+from pymc_sgmcmc.loop import LOOP
 from pymc_sgmcmc.one_function import OneFunction
 from pymc_sgmcmc.square_sums import SQUARE_SUMS
 
@@ -89,7 +90,7 @@ def one_thread_in_workers() -> None:
         ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
-FASTER_C = (ADD_AT, CONTIGUOUS, SQUARE_SUMS)
+FASTER_C = (ADD_AT, CONTIGUOUS, LOOP, SQUARE_SUMS)
 """What the C code of this package includes."""
 
 

@@ -21,6 +21,7 @@ from pymc_sgmcmc import AMAGOLD, GMC, SGHMC, SGLD, SGNHT, target
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.gather import TakeRows
 from pymc_sgmcmc.kernel_output import KernelOutput
+from pymc_sgmcmc.loop import Loop
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.observed import SUMMED
 from tests.samplers import draws, sample
@@ -41,10 +42,10 @@ def model():
 
 
 def loop_of(step):
-    """The function of one inner step."""
+    """The function of a draw, and that of one inner step."""
     function = step._kernel._function._function
-    (scan,) = [n for n in function.maker.fgraph.apply_nodes if isinstance(n.op, Scan)]
-    return function, scan.op.fn
+    (scan,) = [n for n in function.maker.fgraph.apply_nodes if isinstance(n.op, Scan | Loop)]
+    return function, scan.tag.step.function if isinstance(scan.op, Loop) else scan.op.fn
 
 
 @pytest.mark.parametrize("sampler", [SGLD, SGHMC, SGNHT])
@@ -52,12 +53,8 @@ def test_no_python_runs_in_the_c_kernel(model, sampler):
     with model:
         function, loop = loop_of(sampler(step_size=0.001, batch_size=20))
     assert isinstance(loop.maker.linker, CLinker)  # one function
-    in_python = [
-        node.op
-        for node, thunk in zip(function.vm.nodes, function.vm.thunks, strict=True)
-        if not hasattr(thunk, "cthunk") and not isinstance(node.op, Scan)
-    ]
-    assert not in_python
+    thunks = zip(function.vm.nodes, function.vm.thunks, strict=True)
+    assert not [node.op for node, thunk in thunks if not hasattr(thunk, "cthunk")]
 
 
 def factors(rows, columns, y, X):
