@@ -53,7 +53,7 @@ class Loop(COp):
         return ["<algorithm>", "<vector>"]
 
     def c_code_cache_version(self):
-        return (1,)
+        return (2,)
 
     def c_support_code(self, **kwargs):
         return _SUPPORT
@@ -144,7 +144,11 @@ struct pymc_sgmcmc_view
     // Let element k be `made`, which may have been written there already.
     bool keep(npy_intp k, PyArrayObject* made)
     {
-        if (made == element && PyArray_BYTES(made) == address(k)) return true;
+        const int ndim = PyArray_NDIM(of) - 1;
+        if (made == element && PyArray_BYTES(made) == address(k) && PyArray_NDIM(made) == ndim
+            && PyArray_CompareLists(PyArray_DIMS(made), PyArray_DIMS(of) + 1, ndim)) {
+            return true;  // and it has not been given another shape
+        }
         pymc_sgmcmc_view there;
         return there.start(of, 1) && PyArray_CopyInto(there.at(k), made) == 0;
     }

@@ -165,6 +165,15 @@ def test_a_sequence_that_is_too_short_is_an_error():
             function(np.array(1.0), np.ones(4), np.array(wrong))
 
 
+def test_another_shape_of_the_same_size_is_an_error():
+    x, n = pt.dmatrix("x"), pt.lscalar("n")
+    path = scan(lambda x: x.T * 2, outputs_info=[x], n_steps=n, mode=C.scan_mode)
+    function = C.function([x, n], path)
+    assert loops(function) == [Loop]
+    with pytest.raises(ValueError, match="broadcast"):
+        function(np.arange(6.0).reshape(2, 3), np.array(3))
+
+
 def test_calls_leave_no_memory_and_no_references():
     z, q = pt.dmatrix("z"), pt.dvector("q")
     last = scan(lambda z, q: q + z, sequences=[z], outputs_info=[q], mode=C.scan_mode)[0]
