@@ -155,7 +155,7 @@ class Kernel:
         end, _ = estimate(last[0], [row[-1] for row in rows], weights)
         finite = pt.add(*map(pt.sum, last))  # if all that is in it is
         # The square of the norm: for d = 1 PyTensor rewrites its root to a NaN.
-        scalars = [pt.sum(gradients[-1] ** 2), -end, finite]
+        at_end = [pt.sum(gradients[-1] ** 2), -end, finite]
         # What follows is of every so many steps: with many coordinates all would take longer than
         # the steps themselves. Their indices are given: those of slices would be a thousand nodes
         # of integer arithmetic, and most of the time that PyTensor 2 takes.
@@ -177,7 +177,7 @@ class Kernel:
             largest = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
         moments = moment_sums(before, g, pairs, balance, each)
         friction = pt.sum(moments[MOMENTS.index("xi")]) / estimator.size
-        scalars = pt.stack([*scalars, energy, largest, friction])
+        scalars = pt.stack([*at_end, energy, largest, friction])
         given = [*start.values(), *of_steps, *([weighting] if rows else [])]
         given += [*data.values(), *frame.values()]
         self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)

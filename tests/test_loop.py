@@ -6,7 +6,6 @@ import sys
 import tracemalloc
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.scan.op import Scan
@@ -133,17 +132,14 @@ def test_arrays_of_every_layout():
 
 
 def test_an_error_of_a_step_is_raised_and_the_next_call_is_right():
-    rows, x = pt.lmatrix("rows"), pt.dvector("x")
-
-    def build(mode):
-        return scan(
-            lambda row, q: q + take_rows(x, row).sum(),
-            sequences=[rows], outputs_info=[pt.dscalar("q")], mode=mode,
-        )  # fmt: skip
-
-    paths = build(C.scan_mode)
-    start = [v for v in pytensor.graph.traversal.explicit_graph_inputs(paths) if v.name == "q"]
-    function = C.function([*start, rows, x], paths)
+    q, rows, x = pt.dscalar("q"), pt.lmatrix("rows"), pt.dvector("x")
+    path = scan(
+        lambda row, q: q + take_rows(x, row).sum(),
+        sequences=[rows],
+        outputs_info=[q],
+        mode=C.scan_mode,
+    )
+    function = C.function([q, rows, x], path)
     assert loops(function) == [Loop]
     good, data = np.array([[0, 1], [1, 2]]), np.arange(3.0)
     for _ in range(3):
@@ -154,9 +150,7 @@ def test_an_error_of_a_step_is_raised_and_the_next_call_is_right():
 
 def test_a_sequence_that_is_too_short_is_an_error():
     h, n, x = pt.dvector("h"), pt.lscalar("n"), pt.dscalar("x")
-    path = scan(
-        lambda h, x: x + h, sequences=[h], outputs_info=[x], n_steps=n, mode=C.scan_mode
-    )  # fmt: skip
+    path = scan(lambda h, x: x + h, sequences=[h], outputs_info=[x], n_steps=n, mode=C.scan_mode)
     function = C.function([x, h, n], path)
     assert loops(function) == [Loop]
     np.testing.assert_array_equal(function(np.array(1.0), np.ones(4), np.array(3))[0], [1, 2, 3, 4])
