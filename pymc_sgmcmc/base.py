@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from pymc_sgmcmc.curvature import largest_curvature
 from pymc_sgmcmc.entries import places
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
-from pymc_sgmcmc.kernel import Kernel
+from pymc_sgmcmc.kernel import Kernel, arrays
 from pymc_sgmcmc.lifecycle import Lifecycle
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.noise import Noise
@@ -180,6 +181,7 @@ class SGMCMC(Sampler, Lifecycle):
         # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
         more = more | {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | more
+        self._reported = itemgetter(*self.stats_dtypes_shapes)
         sizes = [np.size(point[var.name]) for var in model.value_vars]
         self._places = places(model.value_vars, sizes, vars)
         self._starts = Starts(model, vars, model.initial_point(), self.space.nearest)
@@ -199,7 +201,7 @@ class SGMCMC(Sampler, Lifecycle):
             self._estimator,
             self.update,
             self.initial_state(np.random.default_rng(0)),
-            self._coefficients,
+            arrays(self.coefficients()),
             self.kinetic,
             self.virial,
             backend,
@@ -208,6 +210,12 @@ class SGMCMC(Sampler, Lifecycle):
             constant=self._step_is_constant,
             leaps=self.target.size >= SUMMED and not self.trajectories,
         )
+        self._reports_state = not set(self.extra_stats).isdisjoint(self._kernel.carried)
+        # How many inner steps apart those are that are summed.
+        self._every = self.steps_per_draw
+        if not (self._kernel.leaps or self.trajectories):
+            self._every = max(1, self._every * self.target.size // SUMMED)
+        self._refresh()
         normals = self.steps_per_draw * self._kernel.n_noise * self.target.size
         self._noise.prepare(normals, self._kernel.dtype)
         start = self._starts.default

@@ -11,6 +11,7 @@ of the estimator, whose `numbers` also come from outside, as do the steps that a
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import pytensor
@@ -23,7 +24,7 @@ from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS, moment_sums, wide
 
-__all__ = ["Kernel", "arrays"]
+__all__ = ["Kernel", "arrays", "fixed_inputs"]
 
 
 class _Trace:
@@ -184,33 +185,29 @@ class Kernel:
         # Where only the last step is summed, the others leave no paths in memory: with many
         # coordinates writing these takes as long as all else.
         self._leap = CompiledGraph(given, last, backend) if leaps else None
-        self._minibatched, self._planned, self.carried = bool(rows), list(planned), list(state)
+        self._planned, self.carried = list(planned), list(state)
 
     def __call__(
         self,
         q,
         state,
         step_sizes,
-        weights,
         rows,
         normals,
         origin,
-        coefficients,
         sequences,
-        numbers,
+        fixed,
         every=1,
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe.
 
-        `coefficients` and `numbers` come from `arrays`. The first step and `every` so many after it
-        are summed; but if the kernel leaps, and that is one step, the last, and none with 0.
+        `fixed` comes from `fixed_inputs`. The first step and `every` so many after it are summed;
+        but if the kernel leaps, and that is one step, the last, and none with 0.
         """
         steps, array, dtype = len(step_sizes), np.asarray, self.dtype
         start = [array(value, dtype) for value in (q, *state)]
         planned = [array(sequences[name], dtype) for name in self._planned]
         of_steps = [array(step_sizes, dtype), *planned, *rows, array(normals, dtype)]
-        fixed = [array(weights, dtype)] if self._minibatched else []
-        fixed += [*coefficients.values(), *numbers.values()]
         if self.leaps and not 0 < every < steps:
             leapt = steps - min(every, 1)
             if leapt:
@@ -222,12 +219,20 @@ class Kernel:
         summed = _every_so_many(steps, every)
         given = [*start, *of_steps, *fixed, array(origin, dtype), summed]
         *end, sums, scalars = self._function(*given)
-        return KernelOutput.read(*end, summed=len(summed), sums=sums, scalars=scalars)
+        return KernelOutput.read(end, len(summed), sums, scalars)
 
 
 def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Numbers as a kernel takes them: converted once for many calls."""
+    """Numbers in the working precision."""
     return {name: np.asarray(value, pytensor.config.floatX) for name, value in values.items()}
+
+
+def fixed_inputs(
+    weights: np.ndarray, coefficients: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    """What stays the same from call to call, as a kernel takes it: W if there are groups."""
+    given = ([weights] if len(weights) else []), coefficients.values(), numbers.values()
+    return [np.asarray(value, pytensor.config.floatX) for value in chain(*given)]
 
 
 @lru_cache(maxsize=16)

@@ -34,15 +34,18 @@ class KernelOutput(NamedTuple):
     """Sum of the mean of xi over the coordinates; NaN without thermostats."""
 
     @classmethod
-    def read(cls, q, *state, summed: int, sums: np.ndarray, scalars: np.ndarray) -> "KernelOutput":
+    def read(
+        cls, end: list[np.ndarray], summed: int, sums: np.ndarray, scalars: np.ndarray
+    ) -> "KernelOutput":
         """From what the compiled function returns.
 
-        `scalars`: |g|^2, -U and the sum of q and the state at the end; and the last three fields.
+        `end`: q and the state. `scalars`: |g|^2, -U and the sum of q and the state there; and the
+        last three fields.
         """
         squared_norm, logp, total, *of_steps = scalars.tolist()
         norm = squared_norm**0.5
         finite = isfinite(norm + logp + total)
-        return cls(q, state, finite, norm, logp, summed, sums, *of_steps)
+        return cls(end[0], tuple(end[1:]), finite, norm, logp, summed, sums, *of_steps)
 
     @property
     def kinetic_temperature(self) -> float:

@@ -1,6 +1,5 @@
 """What one chain does, from its first draw to its last: PyMC's life cycle around the kernel."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from pymc_sgmcmc.backends import one_thread_in_workers
 from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
 from pymc_sgmcmc.kernel import arrays
 from pymc_sgmcmc.kernel_output import KernelOutput
-from pymc_sgmcmc.observed import BLOCK, SUMMED, Observed
+from pymc_sgmcmc.observed import BLOCK, Observed
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.schedules import repeated
 from pymc_sgmcmc.tuned import Tuned
@@ -40,7 +39,7 @@ class Lifecycle(Observed):
         self.running_sums = RunningSums.start(np.zeros(self.target.size))
         self.watching, self.watched = False, Watched.nothing(self.target.size)
         self.tuned = Tuned.untuned(self.target.batch_sizes, self._untuned)
-        self._refresh()
+        self._refreshed = None
 
     def stop_tuning(self) -> None:
         super().stop_tuning()
@@ -67,8 +66,6 @@ class Lifecycle(Observed):
             warning = warning or diverged
         warning = warning or self._finding()
         stats = {
-            **self._carried(),
-            **last,
             "grad_norm": output.grad_norm,
             "minibatch_logp": output.logp,
             "n_steps": steps,
@@ -79,13 +76,16 @@ class Lifecycle(Observed):
             "kinetic_temperature": output.kinetic_temperature,
             "thermostat": output.thermostat,
         }
+        stats |= last
+        if self._reports_state:
+            stats |= self._carried()
         self.inner_steps += steps
         self.draw += 1
         if self._tuner is not None:
             stats |= self._tuner.stats(self.tuned, h)
             q = self._learn(q, finite)
         return RaveledVars(q, q0.point_map_info), [
-            {name: stats[name] for name in self.stats_dtypes_shapes}
+            dict(zip(self.stats_dtypes_shapes, self._reported(stats)))
         ]
 
     def _begin(self, q: np.ndarray) -> tuple[np.ndarray, SamplerWarning | None]:
@@ -112,10 +112,7 @@ class Lifecycle(Observed):
         """
         z, state, done = self._to_coordinates(q), self.carried, None
         end, leaps = self.inner_steps + self.steps_per_draw, self._kernel.leaps
-        every = self.steps_per_draw
-        if not leaps and not self.trajectories:
-            every = max(1, every * self.target.size // SUMMED)
-        for counts in self._blocks():
+        for counts in self._blocks(end):
             shape = (len(counts), self._kernel.n_noise, self.target.size)
             step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
             rows = self._draw_rows(len(counts))
@@ -127,14 +124,12 @@ class Lifecycle(Observed):
                 z,
                 state,
                 step_sizes,
-                self._weights,
                 rows,
                 normals,
                 self.running_sums.origin,
-                self._coefficients,
                 sequences,
-                self._numbers,
-                0 if leaps and counts[-1] + 1 < end else every,
+                self._fixed,
+                0 if leaps and counts[-1] + 1 < end else self._every,
             )
             if self.trajectories and done is not None:
                 output = output.unsummed()
@@ -142,17 +137,17 @@ class Lifecycle(Observed):
             if not output.is_finite:
                 break
             z, state = output.q, output.state
-        planned = {"step_size": step_sizes} | sequences
+        last = {"step_size": step_sizes[-1]}
+        for name, planned in sequences.items():
+            last[name] = planned[-1]
         if explores is not None:
-            planned["sampling"] = ~explores
-        return done, {name: of[-1] for name, of in planned.items()}
+            last["sampling"] = not explores[-1]
+        return done, last
 
-    def _blocks(self) -> Iterator[np.ndarray]:
-        """Absolute counts of the inner steps of a draw, a block at a time."""
-        numbers = max(self._kernel.n_noise * self.target.size, *self.tuned.batch_sizes, 1)
-        length, end = max(1, BLOCK // numbers), self.inner_steps + self.steps_per_draw
-        for start in range(self.inner_steps, end, length):
-            yield np.arange(start, min(start + length, end))
+    def _blocks(self, end: int) -> list[np.ndarray]:
+        """Absolute counts of the inner steps of a draw, of each block."""
+        starts = range(self.inner_steps, end, self._length)
+        return [np.arange(start, min(start + self._length, end)) for start in starts]
 
     def _draw_rows(self, steps: int) -> list[np.ndarray]:
         rows, self.batch_states = self._rows(self.rng, steps)
@@ -198,9 +193,10 @@ class Lifecycle(Observed):
     def _refresh(self) -> None:
         """Compute anew what follows from what is tuned, or is restored with a state."""
         self._refreshed = self.tuned
-        self._weights = self._lengths / np.array(self.tuned.batch_sizes, dtype=float)
         self._coefficients = arrays(self.coefficients())
-        self._numbers = arrays(self._estimator.numbers(self.tuned))
+        self._fixed = self._fixed_with(self.tuned, self._coefficients)
+        numbers = max(self._kernel.n_noise * self.target.size, *self.tuned.batch_sizes, 1)
+        self._length = max(1, BLOCK // numbers)
 
     def _step_sizes(self, counts: np.ndarray) -> np.ndarray:
         if self._schedule is not None:

@@ -1,12 +1,13 @@
 """A step method that watches its own chain: when it looks, and what at."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc.compat import ChainStep
-from pymc_sgmcmc.kernel import arrays
+from pymc_sgmcmc.kernel import fixed_inputs
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
@@ -62,6 +63,8 @@ class Observed(ChainStep):
 
     def _finding(self) -> SamplerWarning | None:
         """What is to be told at this draw."""
+        if not self.watched.pending:
+            return None
         warning = self.watched.warning(self.draw)
         self.watched = self.watched.told()
         return warning
@@ -136,12 +139,15 @@ class Observed(ChainStep):
             self._to_coordinates(q),
             tuple(self.initial_state(np.random.default_rng(0)).values()),
             np.zeros(steps),
-            self._lengths / np.array(tuned.batch_sizes, dtype=float),
             rows,
             np.zeros((steps, self._kernel.n_noise, self.target.size)),
             np.zeros(self.target.size),
-            self._coefficients,
             self.sequences(np.zeros(steps, dtype=int)),
-            arrays(self._estimator.numbers(tuned)),
+            self._fixed_with(tuned, self.coefficients()),
             every,
         )
+
+    def _fixed_with(self, tuned: Tuned, coefficients: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """What the kernel is given at every draw."""
+        weights = self._lengths / np.array(tuned.batch_sizes, dtype=float)
+        return fixed_inputs(weights, coefficients, self._estimator.numbers(tuned))

@@ -67,14 +67,10 @@ class Watched:
 
     def told(self) -> "Watched":
         """Without the first of what is to be told."""
-        if not self.pending:
-            return self
         return replace(self, pending=self.pending[1:])
 
-    def warning(self, draw: int) -> SamplerWarning | None:
+    def warning(self, draw: int) -> SamplerWarning:
         """The first of what is to be told."""
-        if not self.pending:
-            return None
         kind, text = self.pending[0]
         # `extra` tells warnings apart without reading them.
         return SamplerWarning(WarningType.CONVERGENCE, text, "warn", step=draw, extra=kind)
