@@ -23,6 +23,18 @@ def test_without_a_c_compiler_numba_is_used_and_said(monkeypatch):
     assert backend.compile_kwargs["mode"] == "NUMBA"
 
 
+def symbols_asked_for():
+    """The flag that the compiler heeds."""
+    return [f for f in pytensor.config.gcc__cxxflags.split() if f.startswith("-g")][-1]
+
+
+def test_c_code_has_no_symbols_for_a_debugger_unless_the_user_wants_them():
+    with pytensor.config.change_flags(gcc__cxxflags=""), Backend("c")._compiling():
+        assert symbols_asked_for() == "-g0"
+    with pytensor.config.change_flags(gcc__cxxflags="-ggdb"), Backend("c")._compiling():
+        assert symbols_asked_for() == "-ggdb"
+
+
 def test_matrix_products_use_a_blas():
     x, v = pt.matrix("x", dtype="float64"), pt.vector("v", dtype="float64")
     function = Backend("c").function([x, v], [pt.dot(x, v)])
