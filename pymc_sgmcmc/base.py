@@ -111,9 +111,9 @@ class SGMCMC(Sampler, Lifecycle):
     -----
     A chain draws from its generator, with `integers` and `standard_normal` only, in this order.
     At its first draw: the jitter, one row for each batch entry to probe the start (both repeated
-    until the potential is finite), the initial momentum. At every draw: row indices of each group
-    of observed variables, shape (steps, n), then normals, shape (steps, k, d), as
-    `pymc_sgmcmc.noise` makes them.
+    until the potential is finite), the initial momentum, and, where a draw takes 2,048 normals or
+    more, a key of 64 bits. At every draw: row indices of each group of observed variables, shape
+    (steps, n), then normals, shape (steps, k, d), unless `pymc_sgmcmc.noise` makes them of the key.
 
     Examples
     --------
@@ -195,7 +195,6 @@ class SGMCMC(Sampler, Lifecycle):
             self._tuner = Tuner(self.target, self._source, self._plan, *of_it, self.steps_per_draw)
         moves, control = settings.metric is not None, self._plan.gradient != "plain"
         self._estimator = Estimator(self.target, self._source, moves, control)
-        self._noise = Noise()
         self.start_chain(self.rng)
         self._kernel = Kernel(
             self._estimator,
@@ -217,7 +216,7 @@ class SGMCMC(Sampler, Lifecycle):
             self._every = max(1, self._every * self.target.size // SUMMED)
         self._refresh()
         normals = self.steps_per_draw * self._kernel.n_noise * self.target.size
-        self._noise.prepare(normals, self._kernel.dtype)
+        self._noise = Noise(normals, self._kernel.dtype)
         start = self._starts.default
         if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.
             self._warn_if_unstable(start)

@@ -51,6 +51,7 @@ class ChainState(StepMethodState):
     draw: int
     divergences: int
     failures: int
+    noise_key: int
     carried: tuple
     batch_states: tuple
     running_sums: RunningSums

@@ -34,7 +34,7 @@ class Lifecycle(Observed):
         self.tune = True  # PyMC does not say so to worker processes; it does say stop_tuning
         self.started = False
         self.inner_steps = self.draw = self.divergences = self.failures = 0
-        self.carried = ()
+        self.noise_key, self.carried = 0, ()
         self.batch_states = (self._source.start,) * len(self.target.groups)
         self.running_sums = RunningSums.start(np.zeros(self.target.size))
         self.watching, self.watched = False, Watched.nothing(self.target.size)
@@ -102,6 +102,8 @@ class Lifecycle(Observed):
             if not self.tuned.decrement < 2 * self.target.size:
                 warning = not_located(self.name, self.tuned.decrement, self.target.size)
         self.carried = tuple(self.initial_state(self.rng).values())
+        if self._noise.many:
+            self.noise_key = int(self.rng.integers(2**64, dtype=np.uint64))
         self.started = True
         return q, warning
 
@@ -112,11 +114,15 @@ class Lifecycle(Observed):
         """
         z, state, done = self._to_coordinates(q), self.carried, None
         end, leaps = self.inner_steps + self.steps_per_draw, self._kernel.leaps
-        for counts in self._blocks(end):
-            shape = (len(counts), self._kernel.n_noise, self.target.size)
+        blocks = self._blocks(end)
+        for counts, coming in zip(blocks, [*blocks[1:], blocks[0]], strict=True):
+            numbers = self._kernel.n_noise, self.target.size
             step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
             rows = self._draw_rows(len(counts))
-            normals = self._noise.draw(self.rng, shape, self._kernel.dtype)
+            key, step = self.noise_key, int(counts[0])
+            normals = self._noise.draw(self.rng, key, step, (len(counts), *numbers))
+            if self._noise.many:
+                self._noise.begin(key, step + len(counts), (len(coming), *numbers))
             explores = self._explores(counts)
             if explores is not None:
                 normals[explores] = 0.0

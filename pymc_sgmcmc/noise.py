@@ -1,5 +1,8 @@
 """The normals of the inner steps: what takes longest where there are many parameters."""
 
+import os
+import threading
+import time
 from math import prod
 
 import numpy as np
@@ -7,50 +10,97 @@ import numpy as np
 __all__ = ["MANY", "Noise"]
 
 MANY = 2**11
-"""From so many normals on, compiled code makes them faster than NumPy's generator."""
-
-PIECE = 2**15
-"""Normals that are made at once: so few that they stay in the processor's cache meanwhile."""
+"""From so many normals a draw on, compiled code makes them faster than NumPy's generator."""
 
 
 class Noise:
-    """Standard normals in the working precision, drawn into the same memory again and again."""
+    """Standard normals in the working precision, drawn into the same memory again and again.
 
-    def __init__(self):
-        self._buffer = np.empty(0)
+    Few come from NumPy's generator. Many are a function of a key and of the number of the inner
+    step they begin with: those of the next steps can be made ahead, and nothing has to be
+    remembered of it.
 
-    def prepare(self, size: int, dtype: str) -> None:
-        """Compile what draws of so many normals take."""
-        if size >= MANY:
-            fill(np.empty(4, dtype), np.uint64(0), np.uint64(0))
+    Parameters
+    ----------
+    size : int
+        Normals in a draw.
+    dtype : str or numpy.dtype
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        """Normals of that shape, until the next call.
+    Attributes
+    ----------
+    many : bool
+    """
 
-        If they are few, those of NumPy's generator; if many, those that `fill` makes of two words.
-        """
+    def __init__(self, size: int, dtype: str | np.dtype):
+        self._size, self._dtype, self.many = size, np.dtype(dtype), size >= MANY
+        self._buffer, self._next = np.empty(0, dtype), np.empty(0, dtype)
+        self._made: tuple[int, int, int] | None = None
+        self._thread: threading.Thread | None = None
+        if self.many:
+            fill(np.empty(4, dtype), 0, 0)  # compiled here, not by every worker
+
+    def __reduce__(self):
+        return Noise, (self._size, self._dtype)
+
+    def draw(
+        self, rng: np.random.Generator, key: int, step: int, shape: tuple[int, ...]
+    ) -> np.ndarray:
+        """Normals of that shape, until the next call: of `rng`, or of `key` and `step`."""
         size = prod(shape)
-        if self._buffer.dtype != dtype or len(self._buffer) < size:
-            self._buffer = np.empty(size + -size % 4, dtype)
-        normals = self._buffer[:size]
-        if size < MANY:
-            rng.standard_normal(out=normals, dtype=self._buffer.dtype)
+        if not self.many:
+            self._buffer = _room(self._buffer, size)
+            rng.standard_normal(out=self._buffer[:size], dtype=self._dtype)
         else:
-            fill(self._buffer[: size + -size % 4], *rng.integers(2**64, size=2, dtype=np.uint64))
-        return normals.reshape(shape)
+            if self._thread is not None:
+                self._thread.join()
+            if self._made != (key, step, size):
+                self._make(key, step, size)
+            self._buffer, self._next, self._made = self._next, self._buffer, None
+        return self._buffer[:size].reshape(shape)
+
+    def begin(self, key: int, step: int, shape: tuple[int, ...]) -> None:
+        """Have another thread make what `draw` will be asked for, if a core has nothing to do."""
+        if not _a_core_is_free():
+            return
+        begun = np.zeros(1, np.uint8)
+        work = key, step, prod(shape), begun
+        self._thread = threading.Thread(target=self._make, args=work)
+        self._thread.start()
+        # Compiled graphs keep Python's lock, and it would wait for them if it had not left it.
+        while not begun[0] and self._thread.is_alive():
+            time.sleep(0)
+
+    def _make(self, key: int, step: int, size: int, begun: np.ndarray | None = None) -> None:
+        self._next = _room(self._next, size)
+        fill(self._next[: size + -size % 4], key, step, begun)
+        self._made = key, step, size
 
 
-def fill(normals: np.ndarray, key: int, stream: int) -> None:
-    """Fill `normals`, (4 n,), with a function of two words of 64 bits, uint64.
+def fill(normals: np.ndarray, key: int, stream: int, begun: np.ndarray | None = None) -> None:
+    """Fill `normals`, (4 n,), with a function of two words of 64 bits.
 
     Words are uniform in 32 bits in float32, so that none is beyond 6.8, which one in 10^11 normals
     is; in float64 in 64 bits, and none is beyond 9.5.
     """
-    from pymc_sgmcmc.normals import box_muller, philox  # Numba takes long to import
+    from pymc_sgmcmc.normals import filler  # Numba takes long to import
 
-    make_normal = box_muller(normals.dtype.name)
+    begun = np.zeros(1, np.uint8) if begun is None else begun
     words = normals.view(f"u{normals.itemsize}")
-    for start in range(0, len(words), PIECE):
-        piece = words[start : start + PIECE]
-        philox(key, stream, np.uint64(start), piece.view(np.uint32))
-        make_normal(piece)
+    filler(normals.dtype.name)(words, np.uint64(key), np.uint64(stream), begun)
+
+
+def _room(buffer: np.ndarray, size: int) -> np.ndarray:
+    """Memory for so many, and up to the next multiple of four."""
+    return buffer if len(buffer) >= size else np.empty(size + -size % 4, buffer.dtype)
+
+
+def _a_core_is_free() -> bool:
+    """Whether processes left one idle in the last minute, on average."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        cores = os.cpu_count() or 1
+    try:
+        return os.getloadavg()[0] < cores - 0.5
+    except (AttributeError, OSError):  # Windows
+        return False

@@ -12,8 +12,12 @@ from math import factorial, log, pi
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
-__all__ = ["box_muller", "philox"]
+__all__ = ["PIECE", "box_muller", "filler", "philox"]
+
+PIECE = 2**15
+"""Normals that are made at once: so few that they stay in the processor's cache meanwhile."""
 
 # Errors of NumPy's kind: a check of each division would end the loop at the first zero. A product
 # and a sum are one instruction where the processor has it.
@@ -73,8 +77,24 @@ def _series(coefficients, x):
     return total
 
 
+def box_muller(words: np.ndarray) -> None:
+    """Make random words normal, in place: two of two (Box and Muller, 1958).
+
+    For compiled code to call: the first of two is in the first half of `words`, (2 n,), uint32 or
+    uint64, which are then bits of float32 or float64.
+    """
+    raise NotImplementedError
+
+
+@overload(box_muller, jit_options=_OPTIONS)
+def _of_words(words):
+    if words.dtype.bitwidth == 32:
+        return _box_muller(np.float32, np.int32, np.uint32, terms=5)
+    return _box_muller(np.float64, np.int64, np.uint64, terms=10)
+
+
 def _box_muller(real: type, integer: type, word: type, terms: int) -> Callable:
-    """What makes random words normal, in place: two of two (Box and Muller, 1958).
+    """The code of `box_muller`.
 
     `integer`, `word`: signed and unsigned integers as long as a `real`. `terms`: how many of each
     power series are enough for its precision.
@@ -108,13 +128,23 @@ def _box_muller(real: type, integer: type, word: type, terms: int) -> Callable:
             words[i] = real(radius * (y if swapped else x)).view(word)
             words[n + i] = real(radius * (x if swapped else y)).view(word)
 
-    box_muller.__qualname__ += str(bits)  # Numba keeps each in a file of its own
-    return _compiled(f"void(uint{bits}[::1])")(box_muller)
+    return box_muller
 
 
 @cache
-def box_muller(dtype: str) -> Callable[[np.ndarray], None]:
-    """What makes words that are as long as a `dtype`, (2 n,), normal in place."""
-    if dtype == "float32":
-        return _box_muller(np.float32, np.int32, np.uint32, terms=5)
-    return _box_muller(np.float64, np.int64, np.uint64, terms=10)
+def filler(dtype: str) -> Callable[[np.ndarray, int, int, np.ndarray], None]:
+    """What makes normals of a `dtype`: ``fill(words, key, stream, begun)``, without Python's lock.
+
+    `words`: the memory of 4 n of them, as unsigned integers. `key`, `stream`: uint64. `begun`: a
+    uint8, (1,), that becomes 1 first.
+    """
+    bits = 8 * np.dtype(dtype).itemsize
+    return _compiled(f"void(uint{bits}[::1], uint64, uint64, uint8[::1])")(_fill)
+
+
+def _fill(words, key, stream, begun):
+    begun[0] = 1
+    for start in range(0, len(words), PIECE):
+        piece = words[start : start + PIECE]
+        philox(key, stream, np.uint64(start), piece.view(np.uint32))
+        box_muller(piece)

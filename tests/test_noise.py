@@ -1,8 +1,17 @@
+import pickle
+import threading
+
 import numpy as np
 import pytest
+from numba import njit
 
-from pymc_sgmcmc.noise import MANY, PIECE, Noise, fill
-from pymc_sgmcmc.normals import _compiled, box_muller, philox
+from pymc_sgmcmc import Resumable, lifecycle, resume, save
+from pymc_sgmcmc import noise as noise_module
+from pymc_sgmcmc.noise import MANY, Noise, fill
+from pymc_sgmcmc.normals import PIECE, _compiled, box_muller, philox
+from pymc_sgmcmc.samplers import SGHMC
+from tests.samplers import regression, sample
+from tests.test_resume import assert_same_draws
 
 SIZE = 2**22 + 1  # odd, and in several pieces
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -10,6 +19,10 @@ DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 def rng(seed=0):
     return np.random.default_rng(seed)
+
+
+def many(dtype, size=SIZE, key=1, step=0):
+    return Noise(size, dtype).draw(None, key, step, (size,))
 
 
 def check_normal(z):
@@ -31,14 +44,14 @@ def check_normal(z):
 
 @DTYPES
 def test_they_are_normal(dtype):
-    check_normal(Noise().draw(rng(), (SIZE,), dtype).astype(float))
+    check_normal(many(dtype).astype(float))
 
 
 @DTYPES
 @pytest.mark.parametrize("lag", [PIECE // 2, PIECE])
 def test_words_used_twice_are_seen(dtype, lag):
     """The mistake that the test of correlations is for."""
-    z = Noise().draw(rng(), (SIZE,), dtype).astype(float)
+    z = many(dtype).astype(float)
     z[lag:] = np.abs(z[:-lag]) * np.sign(z[lag:])
     with pytest.raises(AssertionError):
         check_normal(z)
@@ -76,7 +89,7 @@ def test_box_muller_is_the_transform_of_its_authors(dtype):
     first = np.concatenate([rng(1).integers(2**bits, size=n, dtype=word), ends, ends[::-1]])
     second = np.concatenate([rng(2).integers(2**bits, size=n, dtype=word), ends, ends])
     out = np.concatenate([first, second])
-    box_muller(dtype)(out)
+    njit(lambda words: box_muller(words))(out)
     x, y = out.view(dtype).astype(float).reshape(2, -1)
     tolerance = 4 * np.finfo(dtype).eps
     uniform = (first.astype(dtype) + np.array(0.5, dtype)) / np.array(2.0**bits, dtype)
@@ -94,30 +107,95 @@ def test_box_muller_is_the_transform_of_its_authors(dtype):
 @DTYPES
 @pytest.mark.parametrize("size", [1, MANY - 1, MANY + 1, 2 * PIECE + 3])
 def test_all_are_filled(dtype, size):
-    noise = Noise()
-    noise.draw(rng(), (2 * size,), dtype)[:] = np.nan
-    z = noise.draw(rng(1), (1, size, 1), dtype)
+    noise = Noise(size, dtype)
+    for step in (0, 1):  # in both buffers
+        noise.draw(rng(), 5, step, (2 * size,))[:] = np.nan
+    z = noise.draw(rng(1), 5, 2, (1, size, 1))
     assert z.shape == (1, size, 1) and z.dtype == dtype and np.isfinite(z).all()
     assert len(np.unique(z)) > 0.99 * size
 
 
 @DTYPES
 def test_few_are_those_of_numpy_in_the_same_memory(dtype):
-    noise, generator = Noise(), rng(3)
-    first = noise.draw(rng(3), (4, 1, 5), dtype)
+    noise, generator = Noise(20, dtype), rng(3)
+    first = noise.draw(rng(3), 0, 0, (4, 1, 5))
     np.testing.assert_array_equal(first, generator.standard_normal((4, 1, 5), dtype))
-    assert np.shares_memory(first, noise.draw(rng(4), (2, 1, 5), dtype))
+    assert np.shares_memory(first, noise.draw(rng(4), 0, 0, (2, 1, 5)))
 
 
 @DTYPES
 @pytest.mark.parametrize("size", [11, 2 * MANY])
 def test_a_seed_gives_the_same_again_and_others_later(dtype, size):
     one, other = rng(7), rng(7)
-    noise, again = Noise(), Noise()
-    draws = [noise.draw(one, (3, 1, size), dtype).copy() for _ in range(2)]
-    for draw in draws:
-        np.testing.assert_array_equal(draw, again.draw(other, (3, 1, size), dtype))
+    noise, again = Noise(3 * size, dtype), Noise(3 * size, dtype)
+    draws = [noise.draw(one, 9, step, (3, 1, size)).copy() for step in (0, 3)]
+    for step, draw in zip((0, 3), draws, strict=True):
+        np.testing.assert_array_equal(draw, again.draw(other, 9, step, (3, 1, size)))
     assert np.mean(draws[0] == draws[1]) < 0.001
+    assert np.mean(draws[0] == noise.draw(rng(8), 10, 0, (3, 1, size))) < 0.001
+
+
+@DTYPES
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
+    """Whether it is what is asked for then, or not."""
+    shape = (3, 1, 40_001)
+    expected = many(dtype, size=120_003, key=4, step=30)
+    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    noise, made = Noise(120_003, dtype), []
+    make = noise._make
+    noise._make = lambda *of: made.append(threading.current_thread()) or make(*of)
+    first = noise.draw(None, 4, 27, shape)
+    before = first.copy()
+    noise.begin(4, 30, shape) if kept else noise.begin(4, 33, (2, 1, 40_001))
+    z = noise.draw(None, 4, 30, shape)
+    np.testing.assert_array_equal(z.ravel(), expected)
+    assert not np.shares_memory(z, first)
+    np.testing.assert_array_equal(first, before)  # while it was in use
+    here = threading.current_thread()
+    assert [of is here for of in made] == [True, False] + [True] * (not kept)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"batches": "epochs"}])
+@pytest.mark.parametrize("block", [lifecycle.BLOCK, 1000])
+def test_draws_do_not_depend_on_what_is_made_ahead(block, kwargs, monkeypatch, tmp_path):
+    """Nor on a stop in between."""
+    monkeypatch.setattr(lifecycle, "BLOCK", block)
+    made, make = [], Noise._make
+    monkeypatch.setattr(Noise, "_make", lambda *of: made.append(of) or make(*of))
+
+    def run(draws, free):
+        made.clear()
+        monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: free)
+        return sample(step, draws=draws, tune=2)
+
+    with regression():
+        step = SGHMC(step_size=1e-3, friction=5.0, batch_size=7, steps_per_draw=1100, **kwargs)
+        step = Resumable(step, every=2)
+        whole = run(6, free=False)
+        keys, steps = {key for _, key, *_ in made}, {(key, step) for _, key, step, *_ in made}
+        assert len(keys) == 2 and len(steps) == len(made)  # one for each chain, and none twice
+        assert_same_draws(run(6, free=True), whole)
+        assert [len(of) for of in made].count(4) == 2  # the first of each chain was not
+        save(run(3, free=True), step, tmp_path)
+        resumed = resume(tmp_path, step, draws=3, cores=1, progressbar=False)
+    assert_same_draws(resumed, whole)
+    assert len(np.unique(whole.posterior["beta"].values[..., 0])) == 12
+
+
+def test_nothing_is_made_ahead_where_no_core_is_free(monkeypatch):
+    monkeypatch.setattr(noise_module.os, "getloadavg", lambda: (1e6, 0.0, 0.0))
+    noise = Noise(MANY, "float32")
+    noise.begin(1, 0, (MANY,))
+    assert noise._thread is None
+
+
+def test_noise_is_pickled_while_it_is_made(monkeypatch):
+    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    noise = Noise(SIZE, "float32")
+    noise.begin(1, 0, (SIZE,))
+    copy = pickle.loads(pickle.dumps(noise))
+    np.testing.assert_array_equal(copy.draw(None, 1, 0, (SIZE,)), noise.draw(None, 1, 0, (SIZE,)))
 
 
 @DTYPES
