@@ -115,13 +115,14 @@ class Lifecycle(Observed):
         z, state, done = self._to_coordinates(q), self.carried, None
         end, leaps = self.inner_steps + self.steps_per_draw, self._kernel.leaps
         blocks = self._blocks(end)
-        for counts, coming in zip(blocks, [*blocks[1:], blocks[0]], strict=True):
-            numbers = self._kernel.n_noise, self.target.size
+        numbers = self._kernel.n_noise, self.target.size
+        for k, counts in enumerate(blocks):
             step_sizes, sequences = self._step_sizes(counts), self.sequences(counts)
             rows = self._draw_rows(len(counts))
-            key, step = self.noise_key, int(counts[0])
+            key, step = self.noise_key, counts[0]
             normals = self._noise.draw(self.rng, key, step, (len(counts), *numbers))
             if self._noise.many:
+                coming = blocks[(k + 1) % len(blocks)]
                 self._noise.begin(key, step + len(counts), (len(coming), *numbers))
             explores = self._explores(counts)
             if explores is not None:

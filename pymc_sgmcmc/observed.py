@@ -20,7 +20,8 @@ from pymc_sgmcmc.width import Width
 __all__ = ["BLOCK", "PROBES", "SUMMED", "Observed"]
 
 BLOCK = 2**21
-"""Normals, or row indices, that are drawn at once, at most: 16 MB of them, or 8 in float32."""
+"""Normals, or row indices, that are drawn at once, at most: 16 MB of them, or 8 in float32; and as
+many normals again where they are made ahead."""
 
 SUMMED = 2**13
 """Coordinates times inner steps that are summed in a draw, at least: all steps where they are no
