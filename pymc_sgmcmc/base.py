@@ -196,11 +196,12 @@ class SGMCMC(Sampler, Lifecycle):
         moves, control = settings.metric is not None, self._plan.gradient != "plain"
         self._estimator = Estimator(self.target, self._source, moves, control)
         self.start_chain(self.rng)
+        self._coefficients = arrays(self.coefficients())  # and an error, if one is out of range
         self._kernel = Kernel(
             self._estimator,
             self.update,
             self.initial_state(np.random.default_rng(0)),
-            arrays(self.coefficients()),
+            self._coefficients,
             self.kinetic,
             self.virial,
             backend,

@@ -24,7 +24,7 @@ from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS, moment_sums, wide
 
-__all__ = ["Kernel", "arrays", "fixed_inputs"]
+__all__ = ["Kernel", "arrays"]
 
 
 class _Trace:
@@ -187,6 +187,16 @@ class Kernel:
         self._leap = CompiledGraph(given, last, backend) if leaps else None
         self._planned, self.carried = list(planned), list(state)
 
+    def fixed(
+        self,
+        weights: np.ndarray,
+        coefficients: Mapping[str, np.ndarray],
+        numbers: Mapping[str, np.ndarray],
+    ) -> list[np.ndarray]:
+        """What stays the same for many calls: W if there are groups, coefficients, numbers."""
+        given = ([weights] if len(weights) else []), coefficients.values(), numbers.values()
+        return [np.asarray(value, self.dtype) for value in chain(*given)]
+
     def __call__(
         self,
         q,
@@ -201,8 +211,8 @@ class Kernel:
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe.
 
-        `fixed` comes from `fixed_inputs`. The first step and `every` so many after it are summed;
-        but if the kernel leaps, and that is one step, the last, and none with 0.
+        `fixed` comes from the method of that name. The first step and `every` so many after it are
+        summed; but if the kernel leaps, and that is one step, the last, and none with 0.
         """
         steps, array, dtype = len(step_sizes), np.asarray, self.dtype
         start = [array(value, dtype) for value in (q, *state)]
@@ -225,14 +235,6 @@ class Kernel:
 def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Numbers in the working precision."""
     return {name: np.asarray(value, pytensor.config.floatX) for name, value in values.items()}
-
-
-def fixed_inputs(
-    weights: np.ndarray, coefficients: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]
-) -> list[np.ndarray]:
-    """What stays the same from call to call, as a kernel takes it: W if there are groups."""
-    given = ([weights] if len(weights) else []), coefficients.values(), numbers.values()
-    return [np.asarray(value, pytensor.config.floatX) for value in chain(*given)]
 
 
 @lru_cache(maxsize=16)

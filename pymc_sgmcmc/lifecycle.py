@@ -65,7 +65,9 @@ class Lifecycle(Observed):
             diverged = self._diverge(q, h)
             warning = warning or diverged
         warning = warning or self._finding()
-        stats = {
+        stats = self._carried() if self._reports_state else {}
+        stats |= last
+        stats |= {
             "grad_norm": output.grad_norm,
             "minibatch_logp": output.logp,
             "n_steps": steps,
@@ -76,9 +78,6 @@ class Lifecycle(Observed):
             "kinetic_temperature": output.kinetic_temperature,
             "thermostat": output.thermostat,
         }
-        stats |= last
-        if self._reports_state:
-            stats |= self._carried()
         self.inner_steps += steps
         self.draw += 1
         if self._tuner is not None:
@@ -201,7 +200,7 @@ class Lifecycle(Observed):
         """Compute anew what follows from what is tuned, or is restored with a state."""
         self._refreshed = self.tuned
         self._coefficients = arrays(self.coefficients())
-        self._fixed = self._fixed_with(self.tuned, self._coefficients)
+        self._fixed = self._fixed_with(self.tuned)
         numbers = max(self._kernel.n_noise * self.target.size, *self.tuned.batch_sizes, 1)
         self._length = max(1, BLOCK // numbers)
 

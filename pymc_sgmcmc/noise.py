@@ -12,6 +12,12 @@ __all__ = ["MANY", "Noise"]
 MANY = 2**11
 """From so many normals a draw on, compiled code makes them faster than NumPy's generator."""
 
+AHEAD = 2**17
+"""From so many normals at once on, making them takes longer than starting a thread for it."""
+
+PATIENCE = 1e-3
+"""Seconds to wait for the thread to begin."""
+
 
 class Noise:
     """Standard normals in the working precision, drawn into the same memory again and again.
@@ -53,6 +59,7 @@ class Noise:
         else:
             if self._thread is not None:
                 self._thread.join()
+                self._thread = None
             if self._made != (key, step, size):
                 self._make(key, step, size)
             self._buffer, self._next, self._made = self._next, self._buffer, None
@@ -60,18 +67,21 @@ class Noise:
 
     def begin(self, key: int, step: int, shape: tuple[int, ...]) -> None:
         """Have another thread make what `draw` will be asked for, if a core has nothing to do."""
-        if not _a_core_is_free():
+        if prod(shape) < AHEAD or not _a_core_is_free():
             return
         begun = np.zeros(1, np.uint8)
-        work = key, step, prod(shape), begun
-        self._thread = threading.Thread(target=self._make, args=work)
-        self._thread.start()
+        thread = threading.Thread(target=self._make, args=(key, step, prod(shape), begun))
+        try:
+            thread.start()
+        except RuntimeError:  # there are as many threads as there may be
+            return
+        self._thread, end = thread, time.perf_counter() + PATIENCE
         # Compiled graphs keep Python's lock, and it would wait for them if it had not left it.
-        while not begun[0] and self._thread.is_alive():
+        while not begun[0] and time.perf_counter() < end:
             time.sleep(0)
 
     def _make(self, key: int, step: int, size: int, begun: np.ndarray | None = None) -> None:
-        self._next = _room(self._next, size)
+        self._next, self._made = _room(self._next, size), None
         fill(self._next[: size + -size % 4], key, step, begun)
         self._made = key, step, size
 
@@ -95,12 +105,10 @@ def _room(buffer: np.ndarray, size: int) -> np.ndarray:
 
 
 def _a_core_is_free() -> bool:
-    """Whether processes left one idle in the last minute, on average."""
+    """Whether fewer threads run at the moment than there are cores for us, as far as Linux says."""
     try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        cores = os.cpu_count() or 1
-    try:
-        return os.getloadavg()[0] < cores - 0.5
-    except (AttributeError, OSError):  # Windows
+        with open("/proc/loadavg") as now:
+            running = int(now.read().split()[3].partition("/")[0])
+        return running < len(os.sched_getaffinity(0))
+    except (OSError, AttributeError):  # another system
         return False

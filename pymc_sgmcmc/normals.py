@@ -139,12 +139,13 @@ def filler(dtype: str) -> Callable[[np.ndarray, int, int, np.ndarray], None]:
     uint8, (1,), that becomes 1 first.
     """
     bits = 8 * np.dtype(dtype).itemsize
-    return _compiled(f"void(uint{bits}[::1], uint64, uint64, uint8[::1])")(_fill)
 
+    def fill(words, key, stream, begun):
+        begun[0] = 1
+        for start in range(0, len(words), PIECE):
+            piece = words[start : start + PIECE]
+            philox(key, stream, np.uint64(start), piece.view(np.uint32))
+            box_muller(piece)
 
-def _fill(words, key, stream, begun):
-    begun[0] = 1
-    for start in range(0, len(words), PIECE):
-        piece = words[start : start + PIECE]
-        philox(key, stream, np.uint64(start), piece.view(np.uint32))
-        box_muller(piece)
+    fill.__qualname__ += str(bits)  # Numba keeps each in a file of its own
+    return _compiled(f"void(uint{bits}[::1], uint64, uint64, uint8[::1])")(fill)

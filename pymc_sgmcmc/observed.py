@@ -1,13 +1,11 @@
 """A step method that watches its own chain: when it looks, and what at."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc.compat import ChainStep
-from pymc_sgmcmc.kernel import fixed_inputs
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
@@ -144,11 +142,11 @@ class Observed(ChainStep):
             np.zeros((steps, self._kernel.n_noise, self.target.size)),
             np.zeros(self.target.size),
             self.sequences(np.zeros(steps, dtype=int)),
-            self._fixed_with(tuned, self.coefficients()),
+            self._fixed_with(tuned),
             every,
         )
 
-    def _fixed_with(self, tuned: Tuned, coefficients: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    def _fixed_with(self, tuned: Tuned) -> list[np.ndarray]:
         """What the kernel is given at every draw."""
         weights = self._lengths / np.array(tuned.batch_sizes, dtype=float)
-        return fixed_inputs(weights, coefficients, self._estimator.numbers(tuned))
+        return self._kernel.fixed(weights, self._coefficients, self._estimator.numbers(tuned))

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from pymc_sgmcmc import Polynomial
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.estimator import Estimator
-from pymc_sgmcmc.kernel import Kernel, fixed_inputs
+from pymc_sgmcmc.kernel import Kernel
 
 # One inner step in NumPy: (q, p, xi, grad, h, z, c) -> (q, p, xi, momenta). `c` holds the numbers
 # of the papers: C friction, B noise estimate, A diffusion, T temperature, Q thermal mass; and for
@@ -261,7 +261,7 @@ class Subject:
     def __call__(self, q, state, step_sizes, rows, normals, plan=None, every=1):
         weights = self.target.check_lengths() / np.array([row.shape[1] for row in rows])
         plan = self.plan(np.arange(len(step_sizes))) if plan is None else plan
-        fixed = fixed_inputs(weights, self.coefficients, {})
+        fixed = self.kernel.fixed(weights, self.coefficients, {})
         return self.kernel(q, state, step_sizes, rows, normals, 0 * q, plan, fixed, every)
 
 

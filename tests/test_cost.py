@@ -157,8 +157,7 @@ def test_no_step_checks_parameters_or_supports(model):
 @pytest.mark.parametrize("summed", [SUMMED, 2], ids=["few coordinates", "many"])
 @pytest.mark.parametrize("backend", ["c", "numba"])
 def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch):
-    for module in ("base", "lifecycle"):
-        monkeypatch.setattr(f"pymc_sgmcmc.{module}.SUMMED", summed)
+    monkeypatch.setattr("pymc_sgmcmc.base.SUMMED", summed)
     with model:
         step = SGNHT(backend=backend, batch_size=20)
 
@@ -216,7 +215,6 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
         pm.Normal("x", shape=d)
         some, of_some = run(), seen[-1]
         monkeypatch.setattr("pymc_sgmcmc.base.SUMMED", d * steps)
-        monkeypatch.setattr("pymc_sgmcmc.lifecycle.SUMMED", d * steps)
         every, of_all = run(), seen[-1]
     np.testing.assert_array_equal(some, every)
     assert (of_some.summed, of_all.summed) == (summed, steps)

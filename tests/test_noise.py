@@ -1,4 +1,5 @@
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -142,6 +143,7 @@ def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
     shape = (3, 1, 40_001)
     expected = many(dtype, size=120_003, key=4, step=30)
     monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    monkeypatch.setattr(noise_module, "AHEAD", 1)
     noise, made = Noise(120_003, dtype), []
     make = noise._make
     noise._make = lambda *of: made.append(threading.current_thread()) or make(*of)
@@ -161,6 +163,7 @@ def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
 def test_draws_do_not_depend_on_what_is_made_ahead(block, kwargs, monkeypatch, tmp_path):
     """Nor on a stop in between."""
     monkeypatch.setattr(lifecycle, "BLOCK", block)
+    monkeypatch.setattr(noise_module, "AHEAD", 1)
     made, make = [], Noise._make
     monkeypatch.setattr(Noise, "_make", lambda *of: made.append(of) or make(*of))
 
@@ -183,11 +186,44 @@ def test_draws_do_not_depend_on_what_is_made_ahead(block, kwargs, monkeypatch, t
     assert len(np.unique(whole.posterior["beta"].values[..., 0])) == 12
 
 
-def test_nothing_is_made_ahead_where_no_core_is_free(monkeypatch):
-    monkeypatch.setattr(noise_module.os, "getloadavg", lambda: (1e6, 0.0, 0.0))
-    noise = Noise(MANY, "float32")
-    noise.begin(1, 0, (MANY,))
-    assert noise._thread is None
+@pytest.mark.parametrize("cores, size, ahead", [(10**6, SIZE, 1), (10**6, MANY, 0), (1, SIZE, 0)])
+def test_it_is_made_ahead_where_it_pays(cores, size, ahead, monkeypatch):
+    """For many normals, where a core is free: this process runs on one."""
+    affinity = lambda process: range(cores)  # noqa: E731
+    monkeypatch.setattr(noise_module.os, "sched_getaffinity", affinity, raising=False)
+    noise = Noise(size, "float32")
+    noise.begin(1, 0, (size,))
+    on_linux = sys.platform == "linux"
+    assert (noise._thread is not None) == (ahead and on_linux)
+
+
+def test_a_thread_that_cannot_start_is_done_without(monkeypatch):
+    def full(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    noise = Noise(SIZE, "float32")
+    with monkeypatch.context() as limited:
+        limited.setattr("threading.Thread.start", full)
+        noise.begin(1, 0, (SIZE,))
+    np.testing.assert_array_equal(noise.draw(None, 1, 0, (SIZE,)), many("float32"))
+
+
+def test_what_was_interrupted_is_not_taken_for_what_was_made_before(monkeypatch):
+    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    noise = Noise(SIZE, "float32")
+    noise.begin(1, 0, (SIZE,))
+    noise._thread.join()
+
+    def interrupted(normals, *of):
+        normals[:] = 0
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(noise_module, "fill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            noise.draw(None, 1, 5, (SIZE,))
+    np.testing.assert_array_equal(noise.draw(None, 1, 0, (SIZE,)), many("float32"))
 
 
 def test_noise_is_pickled_while_it_is_made(monkeypatch):
