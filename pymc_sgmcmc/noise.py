@@ -57,9 +57,8 @@ class Noise:
             self._buffer = _room(self._buffer, size)
             rng.standard_normal(out=self._buffer[:size], dtype=self._dtype)
         else:
-            if self._thread is not None:
+            if self._thread is not None and self._thread.ident is not None:
                 self._thread.join()
-                self._thread = None
             if self._made != (key, step, size):
                 self._make(key, step, size)
             self._buffer, self._next, self._made = self._next, self._buffer, None
@@ -70,12 +69,13 @@ class Noise:
         if prod(shape) < AHEAD or not _a_core_is_free():
             return
         begun = np.zeros(1, np.uint8)
-        thread = threading.Thread(target=self._make, args=(key, step, prod(shape), begun))
+        # Known before it starts: what interrupts us then leaves none that `draw` does not wait for.
+        self._thread = threading.Thread(target=self._make, args=(key, step, prod(shape), begun))
         try:
-            thread.start()
+            self._thread.start()
         except RuntimeError:  # there are as many threads as there may be
             return
-        self._thread, end = thread, time.perf_counter() + PATIENCE
+        end = time.perf_counter() + PATIENCE
         # Compiled graphs keep Python's lock, and it would wait for them if it had not left it.
         while not begun[0] and time.perf_counter() < end:
             time.sleep(0)
