@@ -189,8 +189,7 @@ def test_draws_do_not_depend_on_what_is_made_ahead(block, kwargs, monkeypatch, t
 @pytest.mark.parametrize("cores, size, ahead", [(10**6, SIZE, 1), (10**6, MANY, 0), (1, SIZE, 0)])
 def test_it_is_made_ahead_where_it_pays(cores, size, ahead, monkeypatch):
     """For many normals, where a core is free: this process runs on one."""
-    affinity = lambda process: range(cores)  # noqa: E731
-    monkeypatch.setattr(noise_module.os, "sched_getaffinity", affinity, raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(cores), raising=False)
     noise = Noise(size, "float32")
     noise.begin(1, 0, (size,))
     on_linux = sys.platform == "linux"

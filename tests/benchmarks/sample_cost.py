@@ -50,7 +50,7 @@ def child(repeats):
         kernels = {}
         for name, step in steps.items():
             if name.startswith("SGNHT"):
-                kernels[name] = _compiled(step, np, sample)
+                kernels[name] = _compiled(step, sample)
     calls, slopes = {}, {}
     for name, pairs in times.items():
         short, long = np.array(pairs[1:]).T
@@ -76,7 +76,7 @@ def _stats(step, sample):
     return seen[0]
 
 
-def _compiled(step, np, sample):
+def _compiled(step, sample):
     """Microseconds of a draw in compiled code and NumPy's generator: a mean, as a slope is."""
     inside, function = [], step._kernel._function
     call, draw_rows, noise = function._call, step._draw_rows, step._noise.draw
