@@ -17,6 +17,7 @@ from pytensor.link.numba.linker import NumbaLinker
 from threadpoolctl import ThreadpoolController
 
 from pymc_sgmcmc.add_at import ADD_AT
+from pymc_sgmcmc.as_one import AS_ONE, as_one
 from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.contiguous import CONTIGUOUS
 from pymc_sgmcmc.loop import LOOP
@@ -96,7 +97,7 @@ def one_thread_in_workers() -> None:
         ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
-FASTER_C = (ADD_AT, CONTIGUOUS, LOOP, SQUARE_SUMS)
+FASTER_C = (ADD_AT, AS_ONE, CONTIGUOUS, LOOP, SQUARE_SUMS)
 """What the C code of this package includes."""
 
 
@@ -144,6 +145,13 @@ class Backend:
         if self.compile_kwargs["mode"] != "CVM":
             return None
         return _mended(Mode(OneFunction(), "fast_run"))
+
+    def as_one(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Sequence[Variable]:
+        """The `outputs`, with what is between them and `inputs` as one function, in C."""
+        if self.scan_mode is None:
+            return outputs
+        with self._compiling():
+            return as_one(inputs, outputs, self.scan_mode)
 
     @property
     def is_numba(self) -> bool:

@@ -19,10 +19,9 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.backends import Backend, CompiledGraph
 from pymc_sgmcmc.compat import scan
+from pymc_sgmcmc.draw_summary import draw_summary
 from pymc_sgmcmc.estimator import Estimator
-from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.kernel_output import KernelOutput
-from pymc_sgmcmc.moments import MOMENTS, moment_sums, wide
 
 __all__ = ["Kernel", "arrays"]
 
@@ -152,33 +151,25 @@ class Kernel:
             mode=backend.scan_mode,
         )
         last = [path[-1] for path in paths]
-        # At the end U may be infinite, outside the support, and every gradient finite.
-        end, _ = estimate(last[0], [row[-1] for row in rows], weights)
-        finite = pt.add(*map(pt.sum, last))  # if all that is in it is
-        # The square of the norm: for d = 1 PyTensor rewrites its root to a NaN.
-        at_end = [pt.sum(gradients[-1] ** 2), -end, finite]
-        # What follows is of every so many steps: with many coordinates all would take longer than
-        # the steps themselves. Their indices are given: those of slices would be a thousand nodes
-        # of integer arithmetic, and most of the time that PyTensor 2 takes.
-        before = {name: take_rows(path, summed) for name, path in zip(start, paths, strict=True)}
-        planned = {name: take_rows(values, summed) for name, values in planned.items()}
-        g, h = take_rows(gradients, summed + 1), take_rows(step_sizes, summed)
-        # Of q that the chain returns: elsewhere they would be blind to the error of the step.
-        relative = before | {"q": before["q"] - origin}
-        pairs, each = (relative["q"], g), 1.0
+        end, first = estimate(last[0], [row[-1] for row in rows], weights)[0], None
         if ahead:
             _, first = estimate(start["q"], [row[0] for row in rows], weights)
-            pairs, each = (relative["q"][:1], first[None]), summed.shape[0].astype("float64")
-        own = {name: wide(values) for name, values in planned.items()} | data
-        balance = virial(*map(wide, relative.values()), g=wide(g), h=wide(h), **own)
-        energy = largest = pt.as_tensor(np.nan)
-        if "p" in start:
-            p_after = take_rows(paths[list(start).index("p")], summed + 1)
-            energy = kinetic(before["p"], p_after, g, h)
-            largest = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
-        moments = moment_sums(before, g, pairs, balance, each)
-        friction = pt.sum(moments[MOMENTS.index("xi")]) / estimator.size
-        scalars = pt.stack([*at_end, energy, largest, friction])
+        moments, scalars = draw_summary(
+            dict(zip(start, paths, strict=True)),
+            planned,
+            data,
+            gradients=gradients,
+            step_sizes=step_sizes,
+            first=first,
+            end=end,
+            origin=origin,
+            summed=summed,
+            kinetic=kinetic,
+            virial=virial,
+        )
+        of_summary = [*paths, gradients, step_sizes, *planned.values(), *data.values()]
+        of_summary += [*([first] if ahead else []), end, origin, summed]
+        moments, scalars = backend.as_one(of_summary, [moments, scalars])
         given = [*start.values(), *of_steps, *([weighting] if rows else [])]
         given += [*data.values(), *frame.values()]
         self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)

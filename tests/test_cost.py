@@ -18,6 +18,7 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.math import All
 
 from pymc_sgmcmc import AMAGOLD, GMC, SGHMC, SGLD, SGNHT, target
+from pymc_sgmcmc.as_one import Call
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.gather import TakeRows
 from pymc_sgmcmc.kernel_output import KernelOutput
@@ -45,7 +46,7 @@ def loop_of(step):
     """The function of a draw, and that of one inner step."""
     function = step._kernel._function._function
     (scan,) = [n for n in function.maker.fgraph.apply_nodes if isinstance(n.op, Scan | Loop)]
-    return function, scan.tag.step.function if isinstance(scan.op, Loop) else scan.op.fn
+    return function, scan.tag.inner.function if isinstance(scan.op, Loop) else scan.op.fn
 
 
 @pytest.mark.parametrize("sampler", [SGLD, SGHMC, SGNHT])
@@ -55,6 +56,7 @@ def test_no_python_runs_in_the_c_kernel(model, sampler):
     assert isinstance(loop.maker.linker, CLinker)  # one function
     thunks = zip(function.vm.nodes, function.vm.thunks, strict=True)
     assert not [node.op for node, thunk in thunks if not hasattr(thunk, "cthunk")]
+    assert sum(isinstance(node.op, Call) for node in function.vm.nodes) == 1  # for the sums
 
 
 def factors(rows, columns, y, X):

@@ -189,7 +189,7 @@ def test_calls_leave_no_memory_and_no_references():
     assert max(np.subtract(after, before)) < 20
     assert later - memory < 8000
     (loop,) = [n for n in function.maker.fgraph.apply_nodes if isinstance(n.op, Loop)]
-    assert all(cell == [None] for cell in (*loop.tag.step.inputs, *loop.tag.step.outputs))
+    assert all(cell == [None] for cell in (*loop.tag.inner.inputs, *loop.tag.inner.outputs))
 
 
 def test_a_long_loop_can_be_interrupted():

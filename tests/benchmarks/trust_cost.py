@@ -23,7 +23,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_sgmcmc import SGNHT, check, kernel
+from pymc_sgmcmc import SGNHT, check, draw_summary
 from pymc_sgmcmc.moments import MOMENTS
 from tests.benchmarks import logistic, with_pymc
 from tests.benchmarks.fresh import in_fresh_process
@@ -33,7 +33,7 @@ DRAWS = 100
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1}
 
 
-def no_sums(before, gradients, pairs, virial):
+def no_sums(before, gradients, pairs, virial, each):
     """In place of the kernel's sums: nothing, but every input of the kernel must be used."""
     return pt.full((len(MOMENTS), 1), np.nan) + 0 * gradients[-1] + 0 * pairs[0][-1]
 
@@ -44,7 +44,7 @@ def cost_of_sums(sampler, backend, turns):
     with pm.Model() as model:
         with_pymc.logistic(**problem.data("float64"))
         steps = {"with": with_pymc.step_method(problem, sampler, backend=backend)}
-        with patch.object(kernel, "moment_sums", no_sums):
+        with patch.object(draw_summary, "moment_sums", no_sums):
             steps["without"] = with_pymc.step_method(problem, sampler, backend=backend)
     for step in steps.values():
         step.start_chain(np.random.default_rng(1))

@@ -1,4 +1,4 @@
-"""What the C code of every loop shares: the loop itself, and what moves along its arrays."""
+"""C code that calls a function in C, once or in a loop, and what moves along its arrays."""
 
 __all__ = ["SUPPORT"]
 
@@ -74,16 +74,16 @@ static PyArrayObject* pymc_sgmcmc_get(PyObject* cells, int k)
     return (PyArrayObject*) PyList_GET_ITEM(PyList_GET_ITEM(cells, k), 0);
 }
 
-struct pymc_sgmcmc_step
+struct pymc_sgmcmc_inner
 {
     PyObject *thunk, *errors, *inputs, *outputs;
 
-    bool read(PyObject* step)
+    bool read(PyObject* inner)
     {
-        return (thunk = PyObject_GetAttrString(step, "thunk")) != NULL
-            && (errors = PyObject_GetAttrString(step, "errors")) != NULL
-            && (inputs = PyObject_GetAttrString(step, "inputs")) != NULL
-            && (outputs = PyObject_GetAttrString(step, "outputs")) != NULL;
+        return (thunk = PyObject_GetAttrString(inner, "thunk")) != NULL
+            && (errors = PyObject_GetAttrString(inner, "errors")) != NULL
+            && (inputs = PyObject_GetAttrString(inner, "inputs")) != NULL
+            && (outputs = PyObject_GetAttrString(inner, "outputs")) != NULL;
     }
     void forget()
     {
@@ -108,7 +108,19 @@ struct pymc_sgmcmc_step
         return false;
     }
 
-    // given: sequences, starts of paths, and what is fixed.
+    // Call it once. made: references to what it returns.
+    bool call(PyArrayObject** given, int n_given, PyArrayObject** made, int n_made)
+    {
+        if (PyErr_Occurred()) return false;
+        for (int k = 0; k < n_given; k++) pymc_sgmcmc_put(inputs, k, given[k]);
+        if (!run()) return false;
+        for (int k = 0; k < n_made; k++) {
+            made[k] = pymc_sgmcmc_get(outputs, k);
+            Py_INCREF(made[k]);
+        }
+        return true;
+    }
+    // Call it in a loop. given: sequences, starts of paths, and what is fixed.
     bool loop(npy_intp n_steps, PyArrayObject** given, PyArrayObject** paths,
               int n_sequences, int n_paths, int n_given)
     {
