@@ -55,7 +55,14 @@ def test_other_lengths_are_the_same_code():
         return call.tag.inner.function.maker.linker.cmodule_key()
 
     assert key(3)[0] and key(3) == key(7) == key(100)
-    assert key(3) != key(1)  # which broadcasts
+
+
+def test_a_length_of_one_broadcasts():
+    x, y = pt.tensor("x", shape=(None, 1)), pt.tensor("y", shape=(None, 4))
+    function = C.function([x, y], C.as_one([x, y], [x * y]))
+    given = np.arange(3.0)[:, None], np.arange(12.0).reshape(3, 4)
+    assert len(calls(function)) == 1
+    np.testing.assert_array_equal(function(*given)[0], given[0] * given[1])
 
 
 def test_a_part_without_c_code_stays_as_it_is():
