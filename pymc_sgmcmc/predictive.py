@@ -86,7 +86,8 @@ def predict(
     ...     data = pm.Data("x", x, dims="row")
     ...     y = pm.Normal("y", slope * data, 0.1, observed=2 * x, dims="row")
     ...     idata = pm.sample(step=SGNHT(), progressbar=False, random_seed=1)
-    >>> found = predict(idata, model, {"x": [0.0, 10.0]}, random_seed=1)
+    >>> new = {"x": [0.0, 10.0]}
+    >>> found = predict(idata, model, new, random_seed=1, progressbar=False)
     >>> found.predictions["y"].mean(("chain", "draw")).values.round(0)
     array([-0., 20.])
     """
