@@ -20,6 +20,7 @@ import time
 
 import numpy as np
 import pymc as pm
+from pymc.variational.callbacks import CheckParametersConvergence
 
 from tests.benchmarks.logistic import D, data, posterior
 
@@ -89,7 +90,7 @@ def advi(X, y, minibatch=None):
     with model(*given, **({"total_size": n} if minibatch else {})):
         found = pm.fit(
             200_000, method="advi", random_seed=1, progressbar=False,
-            callbacks=[pm.callbacks.CheckParametersConvergence()],
+            callbacks=[CheckParametersConvergence()],
         )  # fmt: skip
     took = time.perf_counter() - begin
     draws = found.sample(4000, random_seed=1).posterior["beta"].values[0]
