@@ -90,4 +90,5 @@ def _call(fgraph, node):
     return Call().of(node, node.op.inner).outputs
 
 
+# When all around it has been rewritten, as for loops.
 optdb.register(AS_ONE, in2out(_call), position=102)
