@@ -57,9 +57,15 @@ class _Joined(CLinker):
         return self.struct_code
 
     def compile_args(self):
-        # A block within a block for each result and operation: clang stops at 256, unless told.
-        deep = ["-fbracket-depth=100000"] if "clang" in config.cxx else []
-        return super().compile_args() + deep
+        if "clang" in config.cxx:
+            # A block within a block for each result and operation: it stops at 256, unless told.
+            more = ["-fbracket-depth=100000"]
+        else:
+            # Each check for an error makes what follows it less probable: after some hundred, GCC
+            # takes the rest for cold, and makes no vector code of its loops. And no loop twice, for
+            # strides of one: those that matter have one without strides.
+            more = ["-fno-guess-branch-probability", "-fno-version-loops-for-strides"]
+        return super().compile_args() + more
 
     def make_thunk(self, **kwargs):
         made = super().make_thunk(**kwargs)
