@@ -22,6 +22,7 @@ from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.contiguous import CONTIGUOUS
 from pymc_sgmcmc.loop import LOOP
 from pymc_sgmcmc.one_function import OneFunction
+from pymc_sgmcmc.scan_numbers import NUMBERS
 from pymc_sgmcmc.square_sums import SQUARE_SUMS
 
 __all__ = ["BACKENDS", "Backend", "CompiledGraph", "one_thread_in_workers"]
@@ -102,12 +103,14 @@ FASTER_C = (ADD_AT, AS_ONE, CONTIGUOUS, LOOP, SQUARE_SUMS)
 
 
 def _mended(mode: str | Mode) -> Mode:
-    """The mode without a rewrite that gives wrong results, and in C with operations of ours.
+    """The mode without a rewrite that gives wrong results, and with those of ours.
 
     PyTensor (2.38 and 3.3) turns sums of a matrix product and other terms into one call of BLAS,
     and loses terms of another type on the way: the integers of y - (X @ b + z), say.
     """
     mode = get_mode(mode).excluding("gemm_optimizer")
+    if isinstance(mode.linker, NumbaLinker):
+        return mode.including(NUMBERS)
     return mode if isinstance(mode.linker, JITLinker) else mode.including(*FASTER_C)
 
 
