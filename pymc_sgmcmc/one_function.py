@@ -13,6 +13,9 @@ __all__ = ["OneFunction"]
 
 FAILURE = "__failure"
 
+RUN = "int run(void)"
+"""How the function begins."""
+
 
 class OneFunction(CLinker):
     """PyTensor's linker of C code, where each operation of a graph has some.
@@ -53,19 +56,16 @@ class _Joined(CLinker):
                 if f"py_{name}" in code:
                     block.behavior += f"{{ {result.type.c_sync(name, {'fail': fail})} }}"
         names = {"failure_var": FAILURE, "name": self.struct_name}
-        self.struct_code = struct_gen(self.args, self.init_blocks, self.blocks, names)
+        whole = struct_gen(self.args, self.init_blocks, self.blocks, names)
+        # Each check for an error makes what follows it less probable: after some hundred, GCC takes
+        # the rest for cold, and makes no vector code of its loops.
+        self.struct_code = whole.replace(RUN, f"__attribute__((hot)) {RUN}")
         return self.struct_code
 
     def compile_args(self):
-        if "clang" in config.cxx:
-            # A block within a block for each result and operation: it stops at 256, unless told.
-            more = ["-fbracket-depth=100000"]
-        else:
-            # Each check for an error makes what follows it less probable: after some hundred, GCC
-            # takes the rest for cold, and makes no vector code of its loops. And no loop twice, for
-            # strides of one: those that matter have one without strides.
-            more = ["-fno-guess-branch-probability", "-fno-version-loops-for-strides"]
-        return super().compile_args() + more
+        # A block within a block for each result and operation: clang stops at 256, unless told.
+        deep = ["-fbracket-depth=100000"] if "clang" in config.cxx else []
+        return super().compile_args() + deep
 
     def make_thunk(self, **kwargs):
         made = super().make_thunk(**kwargs)
@@ -82,7 +82,7 @@ class _Joined(CLinker):
 
     def cmodule_key(self):
         version, signature = super().cmodule_key()
-        return version and (*version, "pymc_sgmcmc", 1), signature
+        return version and (*version, "pymc_sgmcmc", 2), signature
 
 
 def _joined(fgraph, no_recycling) -> CLinker:

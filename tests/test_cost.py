@@ -95,6 +95,12 @@ def test_clang_is_told_that_one_function_is_deeper_than_it_expects(model, monkey
     assert "-fbracket-depth=100000" in loop.maker.linker.compile_args()
 
 
+def test_gcc_is_told_that_no_part_of_one_function_is_cold(model):
+    with model:
+        _, loop = loop_of(SGLD(step_size=0.001, batch_size=20))
+    assert loop.maker.linker.struct_code.count("__attribute__((hot)) int run(void) {") == 1
+
+
 class Opaque(Op):
     """One without C code."""
 
