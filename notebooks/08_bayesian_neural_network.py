@@ -334,7 +334,7 @@ assert (abs(thermostat["temperature"] - 1) < 0.2).all()
 assert fixed.loc[0.001, "temperature"].iloc[-1] > 20
 assert (heat.loc["SGHMC"].diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
 last = table.xs(0.001, level="a").groupby("sampler").tail(1).droplevel("eta")
-assert last.loc["SGNHT", "error"] < last.loc["SGHMC", "error"] / 2
+assert last.loc["SGNHT", "log-lik."] > last.loc["SGHMC", "log-lik."] / 2  # errors are too few
 heat.round(2)
 
 # %% [markdown]
