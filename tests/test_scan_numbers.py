@@ -51,7 +51,7 @@ def arrays_of_one(function):
 
 def test_they_are_numbers_and_the_paths_are_the_same():
     x, steps, some = pt.dvector("x"), pt.dvector("steps"), given()
-    made = [path for path in paths(x, steps, some)]
+    made = paths(x, steps, some)
     inputs = [x, steps, *some.values()]
     ours, own = NUMBA.function(inputs, made), interpreted(inputs, made)
     if find_spec("pytensor.tensor.rewriting.scalarize"):
