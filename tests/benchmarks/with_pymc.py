@@ -83,7 +83,6 @@ def prepare(name, sampler, dtype, backend="c", batches="random"):
             pm.sample(
                 draws=draws, tune=0, chains=1, cores=1, step=step, progressbar=False,
                 compute_convergence_checks=False, random_seed=1,
-                idata_kwargs={"log_likelihood": False},
             )  # fmt: skip
 
     return run
