@@ -3,6 +3,8 @@
 import os
 import threading
 import time
+from collections.abc import Callable
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -92,11 +94,17 @@ def fill(normals: np.ndarray, key: int, stream: int, begun: np.ndarray | None = 
     Words are uniform in 32 bits in float32, so that none is beyond 6.8, which one in 10^11 normals
     is; in float64 in 64 bits, and none is beyond 9.5.
     """
+    word, compiled = _filler(normals.dtype)
+    begun = np.zeros(1, np.uint8) if begun is None else begun
+    compiled(normals.view(word), np.uint64(key), np.uint64(stream), begun)
+
+
+@cache
+def _filler(dtype: np.dtype) -> tuple[np.dtype, Callable]:
+    """The words that normals are made of, and what makes them."""
     from pymc_sgmcmc.normals import filler  # Numba takes long to import
 
-    begun = np.zeros(1, np.uint8) if begun is None else begun
-    words = normals.view(f"u{normals.itemsize}")
-    filler(normals.dtype.name)(words, np.uint64(key), np.uint64(stream), begun)
+    return np.dtype(f"u{dtype.itemsize}"), filler(dtype.name)
 
 
 def _room(buffer: np.ndarray, size: int) -> np.ndarray:
