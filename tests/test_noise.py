@@ -9,7 +9,7 @@ from numba import njit
 from pymc_sgmcmc import Resumable, lifecycle, resume, save
 from pymc_sgmcmc import noise as noise_module
 from pymc_sgmcmc.noise import MANY, Noise, fill
-from pymc_sgmcmc.normals import PIECE, _compiled, box_muller, philox
+from pymc_sgmcmc.normals import PIECE, _compiled, box_muller, integers_below, philox
 from pymc_sgmcmc.samplers import SGHMC
 from tests.samplers import regression, sample
 from tests.test_resume import assert_same_draws
@@ -103,6 +103,15 @@ def test_box_muller_is_the_transform_of_its_authors(dtype):
     angle = np.where(quarter & 2, middle - angle, middle + angle)
     np.testing.assert_allclose(x, radius * np.cos(angle), atol=8 * tolerance)
     np.testing.assert_allclose(y, radius * np.sin(angle), atol=8 * tolerance)
+
+
+@pytest.mark.parametrize("bound", [1, 7, 10**7, 2**32 - 1])
+def test_integers_are_upper_halves_of_products(bound):
+    key = 2**63 + 5
+    words, out = np.empty((2, 10_000), np.uint64)
+    philox(key, 0, 0, words.view(np.uint32))
+    integers_below(bound, key, out)
+    assert out.tolist() == [word * bound >> 64 for word in words.tolist()]
 
 
 @DTYPES

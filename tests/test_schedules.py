@@ -16,7 +16,7 @@ from pymc_sgmcmc import (
     PowerAnnealing,
     Santa,
 )
-from pymc_sgmcmc.batches import SOURCES, Random
+from pymc_sgmcmc.batches import MANY, SOURCES, Random
 from pymc_sgmcmc.schedules import as_schedule
 from tests.samplers import draws, sample
 
@@ -111,6 +111,17 @@ def test_a_random_batch_of_all_rows_holds_each_once():
     rows, _ = source.draw((), np.random.default_rng(0), 7, 3, 7)
     np.testing.assert_array_equal(rows, [range(7)] * 3)
     assert source.share(7, 7) == 0.0 and source.share(7, 6) == 1.0
+
+
+@pytest.mark.parametrize("steps", [MANY - 1, MANY + 1])  # of NumPy's generator, and of a key
+@pytest.mark.parametrize("n_rows", [1000, 2**33])
+def test_random_rows_are_those_of_a_seed_and_others_at_each_draw(steps, n_rows):
+    source, one, other = Random([], []), np.random.default_rng(4), np.random.default_rng(4)
+    first, second = (source.draw((), one, n_rows, steps, 1)[0] for _ in range(2))
+    assert first.shape == (steps, 1) and first.dtype == np.int64
+    assert 0 <= first.min() and 0.9 * n_rows < first.max() < n_rows
+    np.testing.assert_array_equal(first, source.draw((), other, n_rows, steps, 1)[0])
+    assert np.mean(first == second) < 0.02
 
 
 def test_random_rows_are_uniform_and_independent():
