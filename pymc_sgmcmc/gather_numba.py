@@ -25,10 +25,12 @@ def _prefetch(typing_context, address):
 
 
 @numba_njit
-def _announce(x, row):
-    """Tell the processor that this row of x comes, as the C code does."""
+def _announce(x, rows, i):
+    """Tell the processor that row rows[i] of x comes, as the C code does, if there is one."""
+    if i >= len(rows):
+        return
     size = x.strides[0]  # where a row's entries lie side by side
-    begin = x.ctypes.data + row * size
+    begin = x.ctypes.data + rows[i] * size
     for line in range(0, min(size, LINES * 64), 64):
         _prefetch(begin + line)
 
@@ -43,8 +45,7 @@ def _numba_take_rows(op, node, **kwargs):
         def take(x, rows):
             out = np.empty((len(rows), x.shape[1]), x.dtype)
             for i in range(len(rows)):
-                if i + AHEAD < len(rows):
-                    _announce(x, rows[i + AHEAD])
+                _announce(x, rows, i + AHEAD)
                 row = rows[i]
                 if row < 0 or row >= len(x):
                     raise IndexError("row index out of range")
@@ -58,8 +59,7 @@ def _numba_take_rows(op, node, **kwargs):
         def take(x, rows):
             out = np.empty((len(rows), *x.shape[1:]), x.dtype)
             for i in range(len(rows)):
-                if i + AHEAD < len(rows):
-                    _announce(x, rows[i + AHEAD])
+                _announce(x, rows, i + AHEAD)
                 row = rows[i]
                 if row < 0 or row >= len(x):
                     raise IndexError("row index out of range")

@@ -104,7 +104,7 @@ def _filler(dtype: np.dtype) -> tuple[np.dtype, Callable]:
     """The words that normals are made of, and what makes them."""
     from pymc_sgmcmc.normals import filler  # Numba takes long to import
 
-    return np.dtype(f"u{dtype.itemsize}"), filler(dtype.name)
+    return np.dtype(f"u{dtype.itemsize}"), filler(dtype)
 
 
 def _room(buffer: np.ndarray, size: int) -> np.ndarray:

@@ -7,7 +7,6 @@ normals on processors of one kind; others may round the last bit differently.
 """
 
 from collections.abc import Callable
-from functools import cache
 from math import factorial, log, pi
 
 import numpy as np
@@ -150,14 +149,13 @@ def _box_muller(real: type, integer: type, word: type, terms: int) -> Callable:
     return box_muller
 
 
-@cache
-def filler(dtype: str) -> Callable[[np.ndarray, int, int, np.ndarray], None]:
+def filler(dtype: np.dtype) -> Callable[[np.ndarray, int, int, np.ndarray], None]:
     """What makes normals of a `dtype`: ``fill(words, key, stream, begun)``, without Python's lock.
 
     `words`: the memory of 4 n of them, as unsigned integers. `key`, `stream`: uint64. `begun`: a
     uint8, (1,), that becomes 1 first.
     """
-    bits = 8 * np.dtype(dtype).itemsize
+    bits = 8 * dtype.itemsize
 
     def fill(words, key, stream, begun):
         begun[0] = 1
