@@ -3,6 +3,7 @@
 import gc
 import logging
 import multiprocessing
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -92,9 +93,11 @@ def _no_garbage_collection():
 def one_thread_in_workers() -> None:
     """In a worker process let BLAS use one thread: chains run side by side there.
 
-    PyMC says so as well, but not under fork, and not to a library that comes with the step method.
+    PyMC says so as well, but not under fork, and not to a library that comes with the step method
+    or later: SciPy's, for one, once it is needed.
     """
     if multiprocessing.parent_process() is not None:
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
         ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 

@@ -24,6 +24,19 @@ def pytest_unconfigure():
     gc.freeze()  # nor all that is left, when the interpreter ends
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Of two processes that share tests, the second begins with the last: they meet once.
+
+    Taking turns, both would compile what the tests of a file have in common.
+    """
+    if (folder := os.environ.get("SHARED_TESTS")) is not None:
+        try:
+            Path(folder).mkdir()
+        except FileExistsError:
+            items.reverse()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Skip what another process has begun that has the same folder in SHARED_TESTS."""

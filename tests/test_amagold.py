@@ -28,7 +28,8 @@ def check_law(count=8000, temperature=1.0, **settings):
     score_mean(np.moveaxis(q, 1, 0), 0.0, 0.05 * longer, "mean")
 
 
-@pytest.mark.parametrize("temperature", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_the_law_is_exact_with_minibatches(temperature):
     check_law(temperature=temperature)
 

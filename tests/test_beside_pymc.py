@@ -15,6 +15,7 @@ from scipy.stats import multivariate_normal
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, running_sums
 from tests.helpers import score
 from tests.samplers import TYPICAL, draws, regression, sample
+from tests.slow import slow_but
 
 N, D = 12, 2
 X = np.random.default_rng(40).normal(size=(N, D)) * [1.0, 0.4]
@@ -74,7 +75,7 @@ CONTINUOUS = {
 }
 
 
-@pytest.mark.parametrize("other", CONTINUOUS)
+@pytest.mark.parametrize("other", slow_but(["NUTS"], CONTINUOUS))
 def test_the_joint_posterior_with_continuous_variables(other):
     with linear_model("continuous") as model:
         steps = [ours(SGHMC, "a", friction=2.0), CONTINUOUS[other](model["b"])]

@@ -18,8 +18,9 @@ from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
 from pymc_sgmcmc.compat import ChainStep
 from pymc_sgmcmc.schedules import as_schedule
 from tests.samplers import CASES, DEFAULTS, OTHERS, TYPICAL, built, draws, regression, sample
+from tests.slow import slow_but
 
-each = pytest.mark.parametrize("case", CASES, ids=str)
+each = pytest.mark.parametrize("case", slow_but(DEFAULTS, CASES), ids=str)
 each_sampler = pytest.mark.parametrize("case", DEFAULTS, ids=str)
 typical = pytest.mark.parametrize("case", [TYPICAL], ids=str)
 
@@ -252,9 +253,7 @@ LAST_DRAWS = {
 numbers only, which is documented."""
 
 
-@pytest.mark.parametrize(
-    "case", [*DEFAULTS, *(pytest.param(case, marks=pytest.mark.slow) for case in OTHERS)], ids=str
-)
+@pytest.mark.parametrize("case", slow_but(DEFAULTS, DEFAULTS + OTHERS), ids=str)
 def test_backends_and_versions_agree(case):
     """The same seed gives the same draws: C, Numba, and PyTensor's interpreter."""
     model, step = built(case)

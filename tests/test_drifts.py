@@ -14,6 +14,7 @@ import pytest
 
 from pymc_sgmcmc import PSGHMC, PSGLD, SGGMC, SGHMC, SGLD, SGNHT, SGRLD, Recipe, Santa, gSGNHT
 from tests.helpers import subject
+from tests.slow import slow_but
 
 T = 1.7
 AT = np.array([0.3, -0.8])
@@ -142,7 +143,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(["SGLD", "SGHMC BAOAB", "SGNHT BAOAB"], CASES))
 def test_a_sampler_is_its_diffusion(name):
     sampler, settings, z, parts = CASES[name]
     check(step_of(sampler, **settings), z, *parts)

@@ -9,6 +9,7 @@ from pymc_sgmcmc import GMC, SGGMC, SGLD, check, gSGNHT, manifolds
 from pymc_sgmcmc.distributions import RootDirichlet, UniformSphere, UniformStiefel, VonMisesFisher
 from tests.helpers import score_mean, simulate, subject
 from tests.samplers import draws, sample
+from tests.slow import slow_but
 
 SAMPLERS = {
     "SGGMC": (SGGMC, {"friction": 1.5}),
@@ -18,11 +19,7 @@ SAMPLERS = {
     "gSGNHT symmetric": (gSGNHT, {"diffusion": 1.5, "integrator": "symmetric"}),
     "GMC": (GMC, {"leapfrog_steps": 5, "target_accept": None}),
 }
-ONCE = ["SGGMC", "gSGNHT", "GMC"]
-each = pytest.mark.parametrize(
-    "name",
-    [name if name in ONCE else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLERS],
-)
+each = pytest.mark.parametrize("name", slow_but(["SGGMC", "gSGNHT", "GMC"], SAMPLERS))
 
 
 def step_of(name, variable, h, **more):

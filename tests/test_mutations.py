@@ -25,6 +25,8 @@ from tests.helpers import (
     thermostat_law,
 )
 
+pytestmark = pytest.mark.slow
+
 FRICTION, TEMPERATURE, STEP_SIZE = 1.7, 1.3, 0.2
 
 # The right updates in this file's own words, so that each mistake differs from one by one change.

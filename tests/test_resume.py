@@ -21,6 +21,7 @@ from pymc_sgmcmc import Resumable, load, resume, save
 from pymc_sgmcmc.segments import read_segments
 from pymc_sgmcmc.snapshots import state_from_text, state_to_text
 from tests.samplers import CASES, DEFAULTS, regression, sample
+from tests.slow import slow_but
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 
@@ -42,7 +43,7 @@ def begun(case, folder, **kwargs):
     return model, step, whole
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", slow_but(DEFAULTS, CASES), ids=str)
 def test_resumed_draws_and_stats_are_those_of_one_run(case, tmp_path):
     model, step, whole = begun(case, tmp_path, batches="epochs")
     with model:

@@ -32,8 +32,9 @@ LENGTHS = pytest.mark.parametrize(
 
 def with_lengths(integrators):
     """All of them at the short length, and the first, the default, at the long one."""
-    cases = [pytest.param(name, 1, id=f"{name}-short") for name in integrators]
-    first = integrators[0]
+    first, *others = integrators
+    cases = [pytest.param(first, 1, id=f"{first}-short")]
+    cases += [pytest.param(name, 1, id=f"{name}-short", marks=pytest.mark.slow) for name in others]
     cases.append(pytest.param(first, 2, id=f"{first}-long", marks=pytest.mark.slow))
     return pytest.mark.parametrize(("integrator", "length"), cases)
 

@@ -32,6 +32,7 @@ from pymc_sgmcmc.tuning import STEP_SHARE
 from pymc_sgmcmc.windows import window_length
 from tests.benchmarks.trust_models import eight_schools
 from tests.samplers import draws, regression, sample
+from tests.slow import slow_but
 
 SAMPLERS = [SGLD, SGHMC, SGNHT, Santa, PSGLD, PSGHMC]
 SHORT = {"tune": 110, "draws": 10, "chains": 2}
@@ -68,7 +69,7 @@ def check_posterior(beta, mean, sd, slack=0.0):
         assert (np.abs(values.mean(axis=0)) < 4 * error + slack).all(), values.mean(axis=0)
 
 
-@pytest.mark.parametrize("sampler", [*SAMPLERS, SGFS])
+@pytest.mark.parametrize("sampler", slow_but([SGNHT], [*SAMPLERS, SGFS]))
 def test_no_argument_is_needed(sampler):
     model, mean, sd = correlated()
     with model:
@@ -81,6 +82,7 @@ def test_no_argument_is_needed(sampler):
     assert not stats.diverging.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"gradient": "plain"},
     {"gradient": "svrg"},
@@ -115,7 +117,7 @@ def test_a_far_start_ends_in_the_same_place():
     check_posterior(draws(idata), mean, sd, slack=0.01)
 
 
-@pytest.mark.parametrize("sampler", [SGHMC, SGNHT, Santa])
+@pytest.mark.parametrize("sampler", slow_but([SGNHT], [SGHMC, SGNHT, Santa]))
 def test_the_step_is_stable_in_the_tails(sampler):
     """Where tau is large, the curvature of this posterior is up to 40 times that of the bulk."""
     problem = eight_schools()
@@ -197,7 +199,7 @@ def test_without_tuning_draws_it_is_refused():
             sample(step, tune=0)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", slow_but([SGNHT], SAMPLERS))
 def test_with_a_step_size_nothing_is_tuned(sampler):
     with regression():
         step = sampler(step_size=1e-3, batch_size=5)
@@ -211,7 +213,7 @@ def sample_of(stats):
     return type("Data", (), {"sample_stats": stats})
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", slow_but([SGNHT], SAMPLERS))
 def test_a_chain_depends_on_its_seed_alone(sampler):
     with regression():
         step = sampler(batch_size=5)

@@ -6,6 +6,7 @@ import pytest
 import pymc_sgmcmc
 from pymc_sgmcmc import PSGHMC, PSGLD, SGD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
 from tests.helpers import N_ROWS, PRIOR_SD, UPDATES, check_steps, numbers, poisson_step, subject
+from tests.slow import slow_but
 
 D = len(PRIOR_SD)
 FRICTION = np.array([0.3, 1.0, 2.5, 8.0])
@@ -19,7 +20,7 @@ def test_sgld():
     check_steps(chain, UPDATES["SGLD", None], numbers(T=1.7), h=0.003)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS + WORDS["SGHMC"])
+@pytest.mark.parametrize("integrator", slow_but(["BAOAB"], INTEGRATORS + WORDS["SGHMC"]))
 def test_sghmc_with_vectors(integrator):
     step = poisson_step(
         SGHMC,
@@ -32,7 +33,7 @@ def test_sghmc_with_vectors(integrator):
     check_steps(subject(step), UPDATES["SGHMC", integrator], c)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS + WORDS["SGNHT"])
+@pytest.mark.parametrize("integrator", slow_but(["BAOAB"], INTEGRATORS + WORDS["SGNHT"]))
 @pytest.mark.parametrize("thermostat", ["scalar", "coordinate"])
 def test_sgnht_with_vectors(thermostat, integrator):
     diffusion = 4.3 if thermostat == "scalar" else FRICTION
@@ -52,9 +53,9 @@ def test_sgnht_with_vectors(thermostat, integrator):
         check_steps(chain, update, c, xi=xi)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS[1:])
+@pytest.mark.parametrize("integrator", slow_but(["symmetric"], INTEGRATORS[1:]))
 @pytest.mark.parametrize("diffusion", ["metric", FRICTION], ids=["metric", "vector"])
-@pytest.mark.parametrize("mass", ["auto", 3.7])
+@pytest.mark.parametrize("mass", slow_but(["auto"], ["auto", 3.7]))
 def test_santa(integrator, diffusion, mass):
     """While the metric moves, at changing temperatures, and in refinement."""
     settings = {"diffusion": diffusion, "thermal_mass": mass, "damping": 0.02}

@@ -56,6 +56,7 @@ def moments_of(chain, q, state, h, *, calls, steps=50, n_rows, batch, seed=4):
     return np.array(means)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "settings", "h"), CASES, ids=IDS)
 def test_both_are_the_variance_times_the_precision(cls, settings, h):
     """On a Gaussian with gradient noise, where the step makes every variance wrong."""
@@ -112,6 +113,7 @@ def _wanted(cls, settings, posterior, h):
 EXACT = [case for case in CASES if case[1].get("integrator") not in SILENT and case[0] is not Santa]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "settings"), [case[:2] for case in EXACT],
     ids=[name for name, case in zip(IDS, CASES, strict=True) if case in EXACT],
