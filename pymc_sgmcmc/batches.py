@@ -178,7 +178,7 @@ def _integers(rng: np.random.Generator, bound: int, shape: tuple[int, ...]) -> n
     size = prod(shape)
     if size < MANY or bound >= 2**32:
         return rng.integers(bound, size=shape)
-    from pymc_sgmcmc.normals import integers_below  # Numba takes long to import
+    from pymc_sgmcmc.random_numbers import integers_below  # Numba takes long to import
 
     words = np.empty(size + size % 2, np.uint64)
     integers_below(bound, rng.bit_generator.random_raw(), words)

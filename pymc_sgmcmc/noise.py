@@ -102,7 +102,7 @@ def fill(normals: np.ndarray, key: int, stream: int, begun: np.ndarray | None = 
 @cache
 def _filler(dtype: np.dtype) -> tuple[np.dtype, Callable]:
     """The words that normals are made of, and what makes them."""
-    from pymc_sgmcmc.normals import filler  # Numba takes long to import
+    from pymc_sgmcmc.random_numbers import filler  # Numba takes long to import
 
     return np.dtype(f"u{dtype.itemsize}"), filler(dtype)
 

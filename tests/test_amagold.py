@@ -9,6 +9,8 @@ from tests import test_conformance as conformance
 from tests.helpers import noisy_posterior, score_mean
 from tests.samplers import Case, draws, regression, sample
 
+pytestmark = pytest.mark.slow
+
 CASE = Case(AMAGOLD, {"step_size": 0.05})
 
 
@@ -28,7 +30,6 @@ def check_law(count=8000, temperature=1.0, **settings):
     score_mean(np.moveaxis(q, 1, 0), 0.0, 0.05 * longer, "mean")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_the_law_is_exact_with_minibatches(temperature):
     check_law(temperature=temperature)

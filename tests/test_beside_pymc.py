@@ -89,6 +89,7 @@ def test_the_joint_posterior_with_continuous_variables(other):
             check_mean(product, covariance[i, j], f"covariance {i}, {j}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind, other, shifts",
     [

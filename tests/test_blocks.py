@@ -19,6 +19,7 @@ from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Tuned
 from tests.samplers import draws, sample
+from tests.slow import slow_but
 
 PYTHON = Backend(compile_kwargs={"mode": Mode(linker="py", optimizer="fast_compile")})
 N, LARGEST = 23, 7
@@ -276,7 +277,7 @@ def z_scores(idata):
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["sorted", "shuffled"])
-@pytest.mark.parametrize("gradient", ["auto", "plain"])
+@pytest.mark.parametrize("gradient", slow_but(["auto"], ["auto", "plain"]))
 def test_sorted_data_give_the_exact_posterior(gradient, in_order):
     idata = sampled(gradient, in_order)
     scores, errors = z_scores(idata)

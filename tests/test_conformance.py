@@ -21,7 +21,7 @@ from tests.samplers import CASES, DEFAULTS, OTHERS, TYPICAL, built, draws, regre
 from tests.slow import slow_but
 
 each = pytest.mark.parametrize("case", slow_but(DEFAULTS, CASES), ids=str)
-each_sampler = pytest.mark.parametrize("case", DEFAULTS, ids=str)
+each_sampler = pytest.mark.parametrize("case", slow_but([TYPICAL], DEFAULTS), ids=str)
 typical = pytest.mark.parametrize("case", [TYPICAL], ids=str)
 
 STATS = {"step_size", "grad_norm", "minibatch_logp", "n_steps", "diverging", "running_sums"}

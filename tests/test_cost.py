@@ -26,6 +26,7 @@ from pymc_sgmcmc.loop import Loop
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.observed import SUMMED
 from tests.samplers import draws, sample
+from tests.slow import slow_but
 from tests.test_conformance import begin, walk
 
 N, D = 300, 4
@@ -49,7 +50,7 @@ def loop_of(step):
     return function, scan.tag.inner.function if isinstance(scan.op, Loop) else scan.op.fn
 
 
-@pytest.mark.parametrize("sampler", [SGLD, SGHMC, SGNHT])
+@pytest.mark.parametrize("sampler", slow_but([SGNHT], [SGLD, SGHMC, SGNHT]))
 def test_no_python_runs_in_the_c_kernel(model, sampler):
     with model:
         function, loop = loop_of(sampler(step_size=0.001, batch_size=20))
@@ -74,7 +75,7 @@ def classes(rows, columns, y, X):
     pm.Categorical("seen", logit_p=hidden @ pm.Normal("V", shape=(6, 7)), observed=columns)
 
 
-@pytest.mark.parametrize("build", [factors, several_effects, classes])
+@pytest.mark.parametrize("build", slow_but([factors], [factors, several_effects, classes]))
 def test_no_python_runs_in_the_c_kernel_of_models_with_indices(build):
     rng = np.random.default_rng(2)
     data = {
@@ -202,6 +203,7 @@ def test_chains_side_by_side_use_one_thread_of_blas(model, mp_ctx):
     assert (idata.sample_stats.n_steps.values == 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "summed"), [(SUMMED // 8, 8), (SUMMED, 1)], ids=["every fourth", "the last"]
 )
@@ -253,6 +255,7 @@ def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
     assert max(peak.values()) < 8 * d * 100, peak  # 50 states and more would be 200 vectors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [AMAGOLD, GMC])
 def test_trajectories_are_summed_once_a_draw_whatever_the_blocks(sampler, monkeypatch):
     def run():

@@ -14,7 +14,8 @@ import pytest
 
 from pymc_sgmcmc import PSGHMC, PSGLD, SGGMC, SGHMC, SGLD, SGNHT, SGRLD, Recipe, Santa, gSGNHT
 from tests.helpers import subject
-from tests.slow import slow_but
+
+pytestmark = pytest.mark.slow
 
 T = 1.7
 AT = np.array([0.3, -0.8])
@@ -143,7 +144,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", slow_but(["SGLD", "SGHMC BAOAB", "SGNHT BAOAB"], CASES))
+@pytest.mark.parametrize("name", CASES)
 def test_a_sampler_is_its_diffusion(name):
     sampler, settings, z, parts = CASES[name]
     check(step_of(sampler, **settings), z, *parts)

@@ -9,7 +9,8 @@ from pymc_sgmcmc import GMC, SGGMC, SGLD, check, gSGNHT, manifolds
 from pymc_sgmcmc.distributions import RootDirichlet, UniformSphere, UniformStiefel, VonMisesFisher
 from tests.helpers import score_mean, simulate, subject
 from tests.samplers import draws, sample
-from tests.slow import slow_but
+
+pytestmark = pytest.mark.slow
 
 SAMPLERS = {
     "SGGMC": (SGGMC, {"friction": 1.5}),
@@ -19,7 +20,7 @@ SAMPLERS = {
     "gSGNHT symmetric": (gSGNHT, {"diffusion": 1.5, "integrator": "symmetric"}),
     "GMC": (GMC, {"leapfrog_steps": 5, "target_accept": None}),
 }
-each = pytest.mark.parametrize("name", slow_but(["SGGMC", "gSGNHT", "GMC"], SAMPLERS))
+each = pytest.mark.parametrize("name", SAMPLERS)
 
 
 def step_of(name, variable, h, **more):
@@ -97,7 +98,6 @@ def test_the_law_shows_a_straight_line_drawn_back_to_the_sphere(monkeypatch):
 # Other manifolds.
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SGGMC", "GMC"])
 def test_the_law_on_matrices_with_orthonormal_columns(name):
     """Density exp(tr(F'X)): against uniform matrices, weighted."""
@@ -214,7 +214,6 @@ def log_posterior(v1, v2, rows, log, exp, total, root):
     return log(exp(CONCENTRATION * each[0]) + exp(CONCENTRATION * each[1]))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [SGGMC, gSGNHT, GMC])
 def test_both_modes_of_a_mixture(sampler):
     rows, n = mixture_rows(), 400

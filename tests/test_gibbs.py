@@ -10,6 +10,8 @@ from pymc_sgmcmc import SGNHT, Gibbs, Resumable, resume, save
 from tests.helpers import score_mean
 from tests.samplers import draws, sample
 
+pytestmark = pytest.mark.slow
+
 Y = np.random.default_rng(3).normal(1.0, 2.0, size=30)
 A, B, K = 2.0, 3.0, 0.5  # tau ~ Gamma(A, B), mu ~ N(0, 1 / (K tau))
 

@@ -10,6 +10,8 @@ from tests import test_conformance as conformance
 from tests.helpers import prior_only, score_mean, score_variance, simulate, subject
 from tests.samplers import Case, draws, regression, sample
 
+pytestmark = pytest.mark.slow
+
 CASE = Case(MALA, {"step_size": 0.02, "batch_size": None})
 SD = np.geomspace(0.2, 2.0, 4)
 

@@ -9,6 +9,8 @@ from pymc_sgmcmc import SGNHT
 from tests.helpers import score_mean, simulate, subject
 from tests.samplers import draws, sample
 
+pytestmark = pytest.mark.slow
+
 D, ROWS, BATCH = 3, 200, 2
 
 
@@ -40,7 +42,6 @@ def check_width(thermostat):
         score_mean((relative @ direction) ** 2, 1.0, 0.03, f"variance along {k}")
 
 
-@pytest.mark.slow
 def test_correlated_noise_needs_a_matrix():
     check_width("matrix")
     for thermostat in ("scalar", "coordinate"):

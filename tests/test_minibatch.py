@@ -11,7 +11,8 @@ import pytest
 from pymc_sgmcmc import SGLD, SGNHT, full_data
 from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.minibatch import minibatches
-from tests.samplers import DEFAULTS, draws, sample
+from tests.samplers import DEFAULTS, TYPICAL, draws, sample
+from tests.slow import slow_but
 from tests.test_conformance import begin
 from tests.test_target import agrees, cheap
 
@@ -21,7 +22,7 @@ X = random.normal(size=(N, K))
 Y = X @ [1.0, -0.5] + random.normal(size=N)
 LABELS = Y > 0
 
-each_sampler = pytest.mark.parametrize("case", DEFAULTS, ids=str)
+each_sampler = pytest.mark.parametrize("case", slow_but([TYPICAL], DEFAULTS), ids=str)
 
 
 def batch(minibatch, *arrays, size=SIZE):

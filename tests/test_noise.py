@@ -9,7 +9,7 @@ from numba import njit
 from pymc_sgmcmc import Resumable, lifecycle, resume, save
 from pymc_sgmcmc import noise as noise_module
 from pymc_sgmcmc.noise import MANY, Noise, fill
-from pymc_sgmcmc.normals import PIECE, _compiled, box_muller, integers_below, philox
+from pymc_sgmcmc.random_numbers import PIECE, _compiled, box_muller, integers_below, philox
 from pymc_sgmcmc.samplers import SGHMC
 from tests.samplers import regression, sample
 from tests.test_resume import assert_same_draws

@@ -16,6 +16,8 @@ from tests.helpers import (
     subject,
 )
 
+pytestmark = pytest.mark.slow
+
 D = 2000
 
 
@@ -40,7 +42,6 @@ def without_gamma(q, v, *, grad, h, noise, decay, rows, damping, temperature):
     return q - h * G * g + pt.sqrt(2 * h * G) * noise(), v
 
 
-@pytest.mark.slow
 def test_a_moving_metric_samples_the_posterior_by_its_term():
     check_width()
     with pytest.raises(AssertionError, match="where the law says"):

@@ -8,6 +8,8 @@ import pytest
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, Recipe
 from tests.helpers import COUNTS, FEATURES, PRIOR_SD, poisson_step, score_mean, simulate, subject
 
+pytestmark = pytest.mark.slow
+
 H = 0.01
 D4 = len(PRIOR_SD)
 
@@ -132,7 +134,6 @@ RIEMANNIAN_HMC = {
 ROOT = {"root": lambda q: 1 + pt.tanh(q) ** 2}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "parts"), [(Recipe, DENSE), (SGRHMC, ROOT)], ids=["dense D", "SGRHMC"]
 )

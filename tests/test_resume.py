@@ -54,6 +54,7 @@ def test_resumed_draws_and_stats_are_those_of_one_run(case, tmp_path):
     assert_same_draws(load(tmp_path), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mp_ctx", ["fork", "spawn"])
 def test_resuming_on_other_cores(mp_ctx, tmp_path):
     model, step, whole = begun(DEFAULTS[1], tmp_path)

@@ -16,6 +16,8 @@ from tests.samplers import Case, draws, regression, sample
 from tests.test_conformance import begin
 from tests.test_stationarity import double_well_potential
 
+pytestmark = pytest.mark.slow
+
 ANNEALED = Case(Santa, {"step_size": 0.02, "annealing": PowerAnnealing(0.3), "exploration": 120})
 
 

@@ -8,6 +8,8 @@ from pymc_sgmcmc import SGD, Polynomial
 from pymc_sgmcmc.noise_rules import Driving
 from tests.samplers import draws, regression, sample
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("T", [1.0, 2.5])
 def test_each_direction_has_the_variance_of_the_posterior(T):

@@ -11,6 +11,8 @@ from tests import test_conformance as conformance
 from tests.helpers import score_mean, simulate, subject
 from tests.samplers import draws, sample
 
+pytestmark = pytest.mark.slow
+
 D = 2000
 
 
@@ -74,7 +76,6 @@ def test_the_law_shows_a_mistake(update):
         check_gamma(1.7, 0.1, update=update)
 
 
-@pytest.mark.slow
 def test_dirichlet_moments_by_the_expanded_mean():
     """500 probability vectors at once, each with data of its own.
 

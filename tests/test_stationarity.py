@@ -305,6 +305,7 @@ def test_santa_with_minibatches(integrator, mass, length):
         np.testing.assert_allclose(xi, A + added, rtol=0.05)  # to leading order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("h", "noise"), [(0.3, 3.0), (1.5, 0.0), ("largest", 3.0)])
 def test_sgfs_is_exact_where_sgld_is_not(h, noise):
     """With its own error subtracted, at any step; at the largest it is SGD and nothing else."""
@@ -325,6 +326,7 @@ def test_sgfs_is_exact_where_sgld_is_not(h, noise):
     score_variance(draws.q, posterior.mean, T, "q", 0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("T", "noise"), [(1.0, 3.0), (2.0, 40.0)])
 def test_sgd_samples_by_the_noise_of_minibatches(T, noise):
     """Nothing is injected: at 2 / (1 + V / T) the variance is T, and h V / (2 - h) at any step."""
@@ -344,6 +346,7 @@ def test_sgd_samples_by_the_noise_of_minibatches(T, noise):
     score_variance(draws.q, posterior.mean, law.q, "q", 0.005)
 
 
+@pytest.mark.slow
 def test_psgld_ill_conditioned():
     """The metric at rest, at values as those that it learns; with minibatches, below."""
     h, T, a = 0.1, 2.0, ILL_CONDITIONED
@@ -356,6 +359,7 @@ def test_psgld_ill_conditioned():
     score_variance(draws.q, 0.0, law.q, "q", 0.02, GROUPS)
 
 
+@pytest.mark.slow
 def test_psgld_with_minibatches():
     h, G = 0.3, np.geomspace(0.3, 2.0, 1000)
     posterior, v = noisy_posterior(PSGLD, noise=3.0, step_size=h), average_of(G**0.5)
@@ -365,6 +369,7 @@ def test_psgld_with_minibatches():
     score_variance(draws.q, posterior.mean, law.q, "q", 0.005, GROUPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimate", ["metric", "none"])
 def test_psghmc_with_minibatches(estimate):
     """Where V^ is what the noise is, less the square of the exact gradient, the law is right."""
@@ -386,6 +391,7 @@ def test_psghmc_with_minibatches(estimate):
     score_variance(draws.p, 0.0, law.p, "p", 0.006, GROUPS)
 
 
+@pytest.mark.slow
 def test_a_light_thermostat_needs_its_default_mass():
     """A thermostat for each coordinate is a crowd of chains of d = 1 on a scalar thermostat."""
     h, c, a = 0.3, numbers(), np.ones(1500)
@@ -408,6 +414,7 @@ def test_a_light_thermostat_needs_its_default_mass():
         check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mass", ["auto", 1.0])
 def test_euler_with_a_light_thermostat_diverges(mass):
     h, c, a = 0.3, numbers(), np.ones(200)
@@ -422,6 +429,7 @@ def test_euler_with_a_light_thermostat_diverges(mass):
             run(posterior, h, law, np.ones(200))
 
 
+@pytest.mark.slow
 def test_the_thermostat_settles_on_a_narrow_posterior():
     """Posterior sds of 0.007: a mass that ignores the scale leaves the noise in the posterior."""
     n_rows, batch, h = 20_000, 50, 1e-4
@@ -441,6 +449,7 @@ def test_the_thermostat_settles_on_a_narrow_posterior():
             assert settled or temperature > 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("integrator", "order", "steps"), [("euler", 1, (0.1, 0.2)), ("ODBABDO", 2, (0.3, 0.6))]
 )

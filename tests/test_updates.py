@@ -72,12 +72,14 @@ def test_santa(integrator, diffusion, mass):
         c.v = c.v * np.array([1e-8, 1.0, 1e6, 1e-2])
 
 
+@pytest.mark.slow
 def test_sgfs():
     step = poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.2, temperature=1.7)
     chain = subject(step, update=step.update)
     check_steps(chain, UPDATES["SGFS", None], numbers(T=1.7, B=0.2), h=0.003)
 
 
+@pytest.mark.slow
 def test_sgd():
     step = poisson_step(SGD, step_size=0.001, metric=np.ones(D), temperature=1.7)
     chain = subject(step, update=step.update)
@@ -87,6 +89,7 @@ def test_sgd():
 MOVING = {"decay": np.array([0.0, 0.5, 0.9, 1.0, 0.3, 0.99, 0.8])}
 
 
+@pytest.mark.slow
 def test_psgld():
     """While the metric moves."""
     chain = subject(poisson_step(PSGLD, damping=0.02, temperature=1.7))
@@ -95,6 +98,7 @@ def test_psgld():
     check_steps(chain, UPDATES["PSGLD", None], c, plan=MOVING, h=0.003)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimate", ["metric", "none"])
 def test_psghmc(estimate):
     settings = {"friction": FRICTION, "damping": 0.02, "temperature": 1.7}
@@ -104,6 +108,7 @@ def test_psghmc(estimate):
     check_steps(chain, UPDATES["PSGHMC", "BAOAB"], c, plan=MOVING)
 
 
+@pytest.mark.slow
 def test_no_noise_is_subtracted_that_is_not_that_of_independent_batches():
     fast = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
     assert poisson_step(PSGHMC, **fast).coefficients()["share"] == N_ROWS**2
@@ -117,6 +122,7 @@ def test_no_noise_is_subtracted_that_is_not_that_of_independent_batches():
         poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.9, temperature=0.9001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [PSGLD, PSGHMC])
 def test_what_rmsprop_plans(sampler):
     """It adapts while tuning, at first by plain means, and rests afterwards."""
@@ -130,6 +136,7 @@ def test_what_rmsprop_plans(sampler):
     np.testing.assert_array_equal(step.sequences(steps)["decay"], 1.0)
 
 
+@pytest.mark.slow
 def test_what_santa_plans():
     """Pure functions of the count: decay while it adapts, temperature, and when it refines."""
     step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5, decay=0.8)
@@ -157,6 +164,7 @@ def _frictions(thermostat):
     return [np.array([0.0, -1e-9, 1e-6, -1e-3]), np.array([-0.5, 40.0, 0.0, -6.0])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "c"),
     [

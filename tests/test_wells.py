@@ -38,6 +38,7 @@ def test_the_settings_of_the_readme(cls, n_features):
     assert (np.abs(sd / SDS[n_features] - 1) < 0.05).all()
 
 
+@pytest.mark.slow
 def test_the_main_job(tmp_path, monkeypatch, capsys, caplog):
     monkeypatch.setattr("sys.argv", ["wells", "--draws", "10", "--tune", "50", "--chains", "2",
                                      "--seed", "3", "--output", str(tmp_path)])  # fmt: skip
