@@ -42,14 +42,12 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_setup(item):
     """Skip what another process has begun that has the same folder in SHARED_TESTS.
 
-    And what has not begun by TESTS_UNTIL, in seconds since 1970: a slow machine says so.
+    And what has not begun by TESTS_UNTIL, in seconds since 1970: one process says so of each.
     """
+    if (folder := os.environ.get("SHARED_TESTS")) is not None:
+        try:
+            Path(folder, quote(item.nodeid, safe="")).mkdir()
+        except FileExistsError:
+            pytest.skip("another process has it")
     if time.time() > float(os.environ.get("TESTS_UNTIL", "inf")):
-        pytest.skip("NOT RUN: no time left, or another process has run it")
-    folder = os.environ.get("SHARED_TESTS")
-    if folder is None:
-        return
-    try:
-        Path(folder, quote(item.nodeid, safe="")).mkdir()
-    except FileExistsError:
-        pytest.skip("another process runs it")
+        pytest.skip("NOT RUN: no time left")
