@@ -1,7 +1,8 @@
-"""The C code of a whole graph as one function: for the inner step of the kernel.
+"""The C code of a whole graph as one function.
 
-PyTensor's virtual machine calls a function for each operation, and keeps account of what has been
-computed; with little data that takes longer than all computing.
+PyTensor's virtual machine calls a function for each operation, each in a module that is compiled by
+itself, and keeps account of what has been computed: with little data that takes longer than all
+computing, and starting the compiler so often as long as compiling.
 """
 
 from pytensor.configdefaults import config
