@@ -1,10 +1,12 @@
-"""What is true of all tests: graphs are many, and several processes may share the tests."""
+"""What is true of all tests: graphs are many, and small."""
 
 import gc
 import os
-import time
-from pathlib import Path
-from urllib.parse import quote
+
+# Most of the time would go to the C compiler, which takes twice as long to optimise.
+flags = os.environ.setdefault("PYTENSOR_FLAGS", "")
+if "cxxflags" not in flags:
+    os.environ["PYTENSOR_FLAGS"] = f"{flags},gcc__cxxflags=-g0 -O0".lstrip(",")
 
 import pytensor
 import pytest
@@ -23,31 +25,3 @@ def frozen_heap():
 
 def pytest_unconfigure():
     gc.freeze()  # nor all that is left, when the interpreter ends
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """Of two processes that share tests, the second begins with the last: they meet once.
-
-    Taking turns, both would compile what the tests of a file have in common.
-    """
-    if (folder := os.environ.get("SHARED_TESTS")) is not None:
-        try:
-            Path(folder).mkdir()
-        except FileExistsError:
-            items.reverse()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    """Skip what another process has begun that has the same folder in SHARED_TESTS.
-
-    And what has not begun by TESTS_UNTIL, in seconds since 1970: one process says so of each.
-    """
-    if (folder := os.environ.get("SHARED_TESTS")) is not None:
-        try:
-            Path(folder, quote(item.nodeid, safe="")).mkdir()
-        except FileExistsError:
-            pytest.skip("another process has it")
-    if time.time() > float(os.environ.get("TESTS_UNTIL", "inf")):
-        pytest.skip("NOT RUN: no time left")

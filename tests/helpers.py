@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
+from pytensor.compile.mode import Mode
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
@@ -14,6 +15,10 @@ from pymc_sgmcmc import Polynomial
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.kernel import Kernel
+
+PYTHON = Mode(linker="py", optimizer="fast_compile")
+INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
+"""Nothing is compiled: for the other side of a comparison, and for what is called seldom."""
 
 # One inner step in NumPy: (q, p, xi, grad, h, z, c) -> (q, p, xi, momenta). `c` holds the numbers
 # of the papers: C friction, B noise estimate, A diffusion, T temperature, Q thermal mass; and for

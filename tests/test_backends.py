@@ -14,6 +14,7 @@ from pymc_sgmcmc.contiguous import Contiguous
 from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.samplers import SGLD
 from tests.samplers import draws, regression, sample
+from tests.slow import slow_but
 
 
 def test_without_a_c_compiler_numba_is_used_and_said(monkeypatch):
@@ -57,7 +58,7 @@ def test_long_sums_of_squares_use_a_blas(length, dtype, by_blas):
     np.testing.assert_allclose(function(values), [values @ values, values.sum()])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("dtype", slow_but(["float64"], ["float32", "float64", "int64"]))
 @pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 3, 2)])
 def test_elementwise_loops_are_right_for_every_layout(shape, dtype):
     """Contiguous or not, with single numbers, of two outputs, one of them in place."""
@@ -82,7 +83,7 @@ def test_elementwise_loops_are_right_for_every_layout(shape, dtype):
             function(a, wrong, scale)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", slow_but(["float64"], ["float32", "float64"]))
 @pytest.mark.parametrize("axes, shape", [(1, (5, 3)), (1, (5, 3, 2)), (2, (5, 3)), (2, (5, 3, 2))])
 @pytest.mark.parametrize("index", [(4,), (4, 1)], ids=["vectors", "columns"])
 def test_additions_at_indices_are_those_of_numpy(axes, shape, index, dtype):
@@ -121,21 +122,20 @@ def test_additions_at_indices_are_those_of_numpy(axes, shape, index, dtype):
             function(a, b, number, chosen[0], chosen[1][:-1])
 
 
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        ((5, 4), (4,)),
-        ((5, 4), (5, 1)),
-        ((5, 1), (1, 4)),
-        ((5, 1), (1, 1)),
-        ((5, 4), (1, 1)),
-        ((3, 5, 4), (5, 1)),
-        ((3, 1, 4), (5, 1)),
-        ((3, 5, 1), (3, 1, 1)),
-        ((1, 4, 1), (3, 1, 2)),
-    ],
-    ids=str,
-)
+REPEATED = [
+    ((5, 4), (4,)),
+    ((5, 4), (5, 1)),
+    ((5, 1), (1, 4)),
+    ((5, 1), (1, 1)),
+    ((5, 4), (1, 1)),
+    ((3, 5, 4), (5, 1)),
+    ((3, 1, 4), (5, 1)),
+    ((3, 5, 1), (3, 1, 1)),
+    ((1, 4, 1), (3, 1, 2)),
+]
+
+
+@pytest.mark.parametrize("shapes", slow_but(REPEATED[::4], REPEATED), ids=str)
 def test_elementwise_loops_are_right_where_axes_are_repeated(shapes):
     kinds = [tuple(1 if n == 1 else None for n in shape) for shape in shapes]
     x, y = (pt.tensor(n, dtype="float64", shape=k) for n, k in zip("xy", kinds, strict=True))
@@ -154,7 +154,7 @@ def test_elementwise_loops_are_right_where_axes_are_repeated(shapes):
 
 
 @pytest.mark.parametrize("settings", [("c", {}), ("numba", {}), ("c", {"mode": "FAST_RUN"})])
-@pytest.mark.parametrize("dtype", ["int64", "int8", "bool", "float32"])
+@pytest.mark.parametrize("dtype", slow_but(["int64"], ["int64", "int8", "bool", "float32"]))
 def test_no_term_beside_a_matrix_product_is_lost(settings, dtype):
     """PyTensor's C mode computes y - (X @ b + z) and forgets an integer z."""
     x, b = pt.matrix("x", dtype="float64"), pt.vector("b", dtype="float64")
@@ -179,7 +179,7 @@ def test_a_compiled_graph_pickles_as_its_rewritten_graph():
     np.testing.assert_array_equal(twin(np.arange(3.0))[0], [0, 1, 4])
 
 
-@pytest.mark.parametrize("backend", ["c", "numba"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "numba"]))
 @pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 3, 2)])
 @pytest.mark.parametrize("dtype", ["float64", "int32", "bool"])
 def test_rows_are_taken_as_numpy_does(backend, shape, dtype):
@@ -197,14 +197,20 @@ def test_rows_are_taken_as_numpy_does(backend, shape, dtype):
             take(data, np.array(wrong))
 
 
+@pytest.mark.slow
 def test_a_mode_of_the_users_own(capsys):
     with regression():
         step = SGLD(step_size=0.005, batch_size=5, compile_kwargs={"mode": "FAST_COMPILE"})
         assert np.isfinite(draws(sample(step))).all()
 
 
-@pytest.mark.parametrize("name", ["schedules", "annealing", "data", "samplers.sgld",
-                                  "samplers.sghmc", "samplers.sgnht"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    slow_but(
+        ["schedules", "annealing", "data"],
+        ["schedules", "annealing", "data", "samplers.sgld", "samplers.sghmc", "samplers.sgnht"],
+    ),
+)
 def test_examples_of_the_docstrings(name):
     module = importlib.import_module(f"pymc_sgmcmc.{name}")
     result = doctest.testmod(module)

@@ -107,7 +107,7 @@ def test_the_joint_posterior_with_discrete_variables(kind, other, shifts):
         check_mean((draws(idata, "b") == k).astype(float), probability, f"P(b = {k})")
 
 
-@pytest.mark.parametrize("mp_ctx", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("mp_ctx", slow_but(["spawn"], ["fork", "forkserver", "spawn"]))
 def test_compound_steps_in_processes(mp_ctx):
     with linear_model("continuous") as model:
         steps = [ours(SGLD, "a", step_size=0.01), pm.Metropolis([model["b"]])]
@@ -169,6 +169,7 @@ def test_arguments_of_pm_sample():
         np.testing.assert_allclose(draws(idata)[:, 0, 0], [0.5, -0.5], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_constrained_variables_start_apart_and_in_their_support():
     with pm.Model():
         sigma = pm.HalfNormal("sigma")

@@ -20,6 +20,7 @@ from pymc_sgmcmc import (
 from pymc_sgmcmc.compat import from_groups
 from tests.helpers import gaussian_law, numbers, score, sghmc_euler
 from tests.samplers import sample
+from tests.slow import slow_but
 
 PHI = 0.8
 TIME = (1 + PHI) / (1 - PHI)
@@ -39,7 +40,7 @@ def with_stat(values):
     return from_groups({"sample_stats": xr.Dataset({"kinetic_temperature": (dims, values)})})
 
 
-@pytest.mark.parametrize("integrator", ["BAOAB", "euler"])
+@pytest.mark.parametrize("integrator", slow_but(["BAOAB"], ["BAOAB", "euler"]))
 def test_temperature_of_a_gaussian(integrator):
     """Exact laws: T for BAOAB, and what the linear map of the update says for Euler."""
     d, h, friction, T = 500, 0.5, 1.0, 2.0
@@ -81,6 +82,7 @@ def test_several_step_methods_and_divergences():
     assert np.isfinite(few["mean"]).all() and np.isnan(few["mcse"]).all()
 
 
+@pytest.mark.slow
 def test_two_step_methods_of_one_model():
     with pm.Model():
         settings = {"step_size": 0.1, "compile_kwargs": {"mode": "FAST_COMPILE"}}

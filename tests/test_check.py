@@ -6,7 +6,6 @@ import pymc as pm
 import pytest
 
 from pymc_sgmcmc import evaluation
-from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.check import Checker, check
 from pymc_sgmcmc.exact_gradients import ExactGradients, thinned
 from pymc_sgmcmc.implied import BLOCKS, implied
@@ -14,11 +13,11 @@ from pymc_sgmcmc.mixing import MOST, mixing
 from pymc_sgmcmc.significance import ALPHA, critical
 from pymc_sgmcmc.unconstrained import FlatDraws, flat_draws
 from tests.drawn import posterior_of
+from tests.helpers import INTERPRETED, PYTHON
 
 matplotlib.use("agg")
 
 D, ROWS, PRIOR_SD = 6, 400, 10.0
-PYTHON = Backend(compile_kwargs={"mode": "FAST_COMPILE"})  # nothing to compile
 
 
 class Regression:
@@ -250,8 +249,8 @@ def test_gradients_are_those_of_pymc(mixed, monkeypatch):
     monkeypatch.setattr(evaluation, "CHUNK", 150)  # several chunks, the last one short
     draws = flat_draws(posterior_of(**draw_mixed()), mixed)
     index = [0, 7, 31, 59]
-    gradients = ExactGradients(mixed, backend=PYTHON).gradients(draws, index)
-    dlogp = mixed.compile_dlogp(**PYTHON.compile_kwargs)
+    gradients = ExactGradients(mixed, backend=INTERPRETED).gradients(draws, index)
+    dlogp = mixed.compile_dlogp(mode=PYTHON)
     expected = [-dlogp(draws.point(i)) for i in index]
     np.testing.assert_allclose(gradients, expected, rtol=1e-8)
 

@@ -20,7 +20,7 @@ from pymc_sgmcmc.schedules import as_schedule
 from tests.samplers import CASES, DEFAULTS, OTHERS, TYPICAL, built, draws, regression, sample
 from tests.slow import slow_but
 
-each = pytest.mark.parametrize("case", slow_but(DEFAULTS, CASES), ids=str)
+each = pytest.mark.parametrize("case", slow_but([TYPICAL], CASES), ids=str)
 each_sampler = pytest.mark.parametrize("case", slow_but([TYPICAL], DEFAULTS), ids=str)
 typical = pytest.mark.parametrize("case", [TYPICAL], ids=str)
 
@@ -253,7 +253,7 @@ LAST_DRAWS = {
 numbers only, which is documented."""
 
 
-@pytest.mark.parametrize("case", slow_but(DEFAULTS, DEFAULTS + OTHERS), ids=str)
+@pytest.mark.parametrize("case", slow_but([TYPICAL], DEFAULTS + OTHERS), ids=str)
 def test_backends_and_versions_agree(case):
     """The same seed gives the same draws: C, Numba, and PyTensor's interpreter."""
     model, step = built(case)
@@ -291,6 +291,7 @@ def test_exact_gradient_and_schedules(case, model):
         np.testing.assert_allclose(stats.step_size[1], cycle(steps))
 
 
+@pytest.mark.slow
 @typical
 def test_one_step_for_each_variable(case):
     with pm.Model():
@@ -303,6 +304,7 @@ def test_one_step_for_each_variable(case):
     assert running_sums(idata, sampler=1).sizes["coordinate"] == 1
 
 
+@pytest.mark.slow
 @typical
 def test_other_variables_belong_to_other_step_methods(case):
     rng = np.random.default_rng(1)

@@ -332,6 +332,7 @@ def test_draws_by_numpy():
         check_isotropy(VonMisesFisherRV.rng_fn(rng, MU, 3.0, n) * [1.05, 1, 1], MU)
 
 
+@pytest.mark.slow
 def test_draws_by_numba():
     n = 30_000
     dists = [
@@ -416,6 +417,7 @@ def test_float32():
     np.testing.assert_allclose(value, 1e5 * 1.0005 + by_numpy(3, 1e5)[0], rtol=1e-6, atol=0.05)
 
 
+@pytest.mark.slow
 def test_a_mixture_of_von_mises_fisher():
     """It knows its components' densities; their checks are within a sum, and raise nothing."""
     rows = nearest(np.random.default_rng(6).normal(size=(40, 3)))
@@ -430,6 +432,7 @@ def test_a_mixture_of_von_mises_fisher():
     np.testing.assert_allclose(target.value_and_gradient(q)[0], expected)
 
 
+@pytest.mark.slow
 def test_target_has_no_checks_and_the_right_gradient():
     model = on_all_manifolds()
     for rv, term in log_density_terms(model, {}).items():

@@ -7,20 +7,19 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 
 import pymc_sgmcmc.gradient_noise
 from pymc_sgmcmc import SGNHT
-from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.backends import CompiledGraph
 from pymc_sgmcmc.batches import Random
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.estimator import Estimator
 from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Tuned
+from tests.helpers import INTERPRETED
 from tests.samplers import draws, regression, sample
 
-PYTHON = {"mode": Mode(linker="py", optimizer="fast_compile")}
 N, D = 300, 3
 
 
@@ -80,7 +79,7 @@ MODELS = [logistic, on_the_second_axis, by_rows, poisson, two_groups]
 @cache
 def target_of(build, keeps=False):
     model, settings = build()
-    settings |= {"backend": Backend(compile_kwargs=PYTHON), "keeps_slopes": keeps}
+    settings |= {"backend": INTERPRETED, "keeps_slopes": keeps}
     return Target(model, model.continuous_value_vars, **settings)
 
 
@@ -335,8 +334,7 @@ def gaussian():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu", shape=2), [1.0, 0.5], observed=y)
         pm.Normal("few", model["mu"][0], observed=y[:9, 0])
-    backend = Backend(compile_kwargs=PYTHON)
-    return Target(model, model.continuous_value_vars, batch_size=2, backend=backend), y
+    return Target(model, model.continuous_value_vars, batch_size=2, backend=INTERPRETED), y
 
 
 @pytest.mark.parametrize("ndim", [1, 2])

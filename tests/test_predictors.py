@@ -118,6 +118,7 @@ def test_many_rows_are_not_kept(monkeypatch):
     assert target_of(by_hand).potential.predictors is not None
 
 
+@pytest.mark.slow
 def test_in_float32_all_of_it_is():
     x = rng(6).integers(-3, 4, size=(N, 3))  # an integer and a float32 make a float64
     with pytensor.config.change_flags(floatX="float32"):

@@ -20,6 +20,7 @@ from tests.helpers import (
     thermostat_law,
 )
 from tests.samplers import sample
+from tests.slow import slow_but
 
 INTEGRATORS = ["BAOAB", "euler", "symmetric"]
 SGHMC_WORDS = [*INTEGRATORS, "ABOBA", "OBABO", "UBU"]
@@ -263,7 +264,7 @@ def average_of(metric, damping=1e-5):
 
 
 @with_lengths(SANTA_WORDS)
-@pytest.mark.parametrize("diffusion", [1.5, "metric"])
+@pytest.mark.parametrize("diffusion", slow_but(["metric"], [1.5, "metric"]))
 def test_santa_ill_conditioned(integrator, diffusion, length):
     """The metric at rest, at values that halve the range of scales, as those that it learns do."""
     h, T, Q = 0.4 if integrator == "symmetric" else 0.1, 2.0, 1000.0  # h^2 g^2 a up to 1.6
@@ -280,6 +281,7 @@ def test_santa_ill_conditioned(integrator, diffusion, length):
     score_mean(draws.temperature, T, 0.006 * T, "kinetic temperature")
 
 
+@pytest.mark.slow
 @with_lengths(SANTA_WORDS)
 @pytest.mark.parametrize("mass", [1000.0, "auto"])
 def test_santa_with_minibatches(integrator, mass, length):

@@ -5,14 +5,14 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 
 import pymc_sgmcmc.target
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.target import Target
+from tests.helpers import INTERPRETED, PYTHON
+from tests.slow import slow_but
 
-MODE = Mode(linker="py", optimizer="fast_compile")
 N, K = 6, 2
 
 
@@ -22,7 +22,7 @@ def rng():
 
 def cheap(model, vars=None, **kwargs):
     vars = model.continuous_value_vars if vars is None else vars
-    return Target(model, vars, backend=Backend(compile_kwargs={"mode": MODE}), **kwargs)
+    return Target(model, vars, backend=INTERPRETED, **kwargs)
 
 
 def parts_of(target, q):
@@ -33,10 +33,10 @@ def parts_of(target, q):
 
 def by_pymc(model, target, q, **others):
     point = model.initial_point() | others | parts_of(target, q)
-    logp = model.compile_logp(mode=MODE)(point)
+    logp = model.compile_logp(mode=PYTHON)(point)
     rvs = {var.name: rv for var, rv in model.values_to_rvs.items()}
     rvs = [rvs[var.name] for var in target.vars]
-    dlogp = model.compile_dlogp(vars=rvs, mode=MODE)(point)
+    dlogp = model.compile_dlogp(vars=rvs, mode=PYTHON)(point)
     return -logp, -dlogp
 
 
@@ -435,7 +435,7 @@ def inputs_of(target, q):
     return q.astype("float32"), one, one, np.arange(2)
 
 
-@pytest.mark.parametrize("backend", ["c", "numba"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "numba"]))
 def test_backends(backend):
     model = logistic(transpose=True)
     target = Target(model, model.continuous_value_vars, batch_size=2, backend=Backend(backend))

@@ -132,7 +132,7 @@ def test_the_step_is_stable_in_the_tails(sampler):
     assert not {"excursion", "width"} & set(kinds), kinds
 
 
-@pytest.mark.parametrize("tune", [1, 99, 100, 349, 351])
+@pytest.mark.parametrize("tune", slow_but([100], [1, 99, 100, 349, 351]))
 def test_tuning_may_stop_at_any_draw(tune):
     model, mean, sd = correlated()
     with model:
@@ -245,6 +245,7 @@ def test_a_tuned_chain_resumes(tmp_path):
     np.testing.assert_array_equal(draws(whole), draws(again))
 
 
+@pytest.mark.slow
 def test_float32():
     with pytensor.config.change_flags(floatX="float32"), regression():
         idata = tuned(SGNHT(batch_size=5))
@@ -254,6 +255,7 @@ def test_float32():
     check_posterior(draws(idata), np.linalg.solve(precision, x.T @ y), sd, slack=0.03)
 
 
+@pytest.mark.slow
 def test_few_rows_have_exact_gradients_and_many_have_blocks():
     for n_rows, size, batches in ((256, [], "Random"), (257, [128], "Random"),
                                   (MANY_ROWS, [128], "Blocks")):  # fmt: skip
@@ -263,6 +265,7 @@ def test_few_rows_have_exact_gradients_and_many_have_blocks():
         assert step.target.batch_sizes == size and type(step._source).__name__ == batches
 
 
+@pytest.mark.slow
 def test_noise_from_few_rows_is_seen():
     """One row in a hundred tells of a coefficient: a minibatch of a few hundred does not."""
     rng = np.random.default_rng(14)
@@ -298,6 +301,7 @@ def test_the_batch_size_of_a_minibatch_is_kept():
     assert (idata.sample_stats.batch_size == 50).all()
 
 
+@pytest.mark.slow
 def test_other_step_methods_in_the_likelihood_forbid_control_variates():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(2000, 2))

@@ -102,6 +102,7 @@ def test_a_step_that_is_too_long_is_said_once(cores):
     np.testing.assert_allclose(sums.virial, np.tile(expected, (2, 1)), rtol=0.02)
 
 
+@pytest.mark.slow
 def test_the_sums_do_not_depend_on_the_cores():
     with gaussian():
         one, two = (watched(SGNHT(step_size=0.1), draws=300, cores=cores) for cores in (1, 2))
@@ -124,6 +125,7 @@ def test_gradient_noise_is_named_with_its_size():
     assert "Gradient noise accounts for +0." in text and "control_variate" in text
 
 
+@pytest.mark.slow
 def test_noise_that_differs_between_coordinates_asks_for_a_thermostat_each():
     with means(noise=(12.0, 0.01, 0.01)):
         settings = {"step_size": 0.1, "batch_size": 10, "steps_per_draw": 30}
@@ -161,6 +163,7 @@ def test_what_the_width_does_not_hold_for_is_not_judged_by_it(settings):
     assert "Width   NOT DONE" in report and "batches='epochs'" in report
 
 
+@pytest.mark.slow
 def test_an_optimiser_is_not_judged_by_its_width():
     with gaussian(), pytest.warns(UserWarning, match="is an optimiser"):
         idata = watched(Santa(step_size=0.1, annealing=PowerAnnealing(0.1)))
@@ -254,6 +257,7 @@ def test_gradient_noise_is_no_reason_for_a_thermostat_alarm():
     assert all("thermostat" not in [w.extra for _, w in chain] for chain in warnings_of(idata))
 
 
+@pytest.mark.slow
 def test_a_centre_that_costs_noise():
     with means() as model:
         step = SGHMC(step_size=0.05, batch_size=10, gradient="control_variate", metric=np.ones(3))
