@@ -75,7 +75,8 @@ CONTINUOUS = {
 }
 
 
-@pytest.mark.parametrize("other", slow_but(["NUTS"], CONTINUOUS))
+@pytest.mark.slow
+@pytest.mark.parametrize("other", CONTINUOUS)
 def test_the_joint_posterior_with_continuous_variables(other):
     with linear_model("continuous") as model:
         steps = [ours(SGHMC, "a", friction=2.0), CONTINUOUS[other](model["b"])]

@@ -180,7 +180,7 @@ def test_gradients_of_blocks_are_unbiased(control, axis, keeps):
             np.testing.assert_allclose(estimate(at_anchor, start, **found)[1], exact, rtol=1e-10)
 
 
-@pytest.mark.parametrize("n", [N, 40])
+@pytest.mark.parametrize("n", slow_but([40], [N, 40]))
 def test_new_data_are_shuffled_when_a_chain_starts(n):
     x, y = rng(10).normal(size=(N, 2)), rng(11).normal(size=N)
     model, _ = build(x, y)
@@ -275,8 +275,9 @@ def z_scores(idata):
     return np.concatenate([first / e1, (second - 1) / e2]), np.concatenate([e1, e2])
 
 
-@pytest.mark.parametrize("in_order", slow_but([True], [True, False]), ids=["sorted", "shuffled"])
-@pytest.mark.parametrize("gradient", slow_but(["auto"], ["auto", "plain"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("in_order", [True, False], ids=["sorted", "shuffled"])
+@pytest.mark.parametrize("gradient", ["auto", "plain"])
 def test_sorted_data_give_the_exact_posterior(gradient, in_order):
     idata = sampled(gradient, in_order)
     scores, errors = z_scores(idata)

@@ -245,6 +245,7 @@ def test_unconstrained_values(mixed):
     assert var.name == "k" and np.array_equal(values, given["k"])
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_pymc(mixed, monkeypatch):
     monkeypatch.setattr(evaluation, "CHUNK", 150)  # several chunks, the last one short
     draws = flat_draws(posterior_of(**draw_mixed()), mixed)

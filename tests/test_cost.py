@@ -128,6 +128,7 @@ class Undefined(Opaque, COp):
         raise MethodNotDefined("c_code", type(self))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [Opaque(), Undefined()], ids=["Op", "COp"])
 def test_where_python_is_needed_it_runs(op):
     with pm.Model():

@@ -14,6 +14,7 @@ from pymc_sgmcmc.backends import Backend, CompiledGraph, interpreted
 from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.loop import Loop
+from tests.slow import slow_but
 
 C = Backend("c")
 
@@ -39,7 +40,7 @@ def walk(q, p, u, z, mode):
     return scan(step, sequences=[u, z], outputs_info=[q, p], mode=mode)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", slow_but(["float64"], ["float64", "float32"]))
 def test_paths_are_those_of_a_scan(dtype):
     d = 3
     q, z = pt.tensor("q", dtype=dtype, shape=(d,)), pt.matrix("z", dtype=dtype)

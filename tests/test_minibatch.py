@@ -121,7 +121,7 @@ MODELS |= {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow_but(MODELS.keys() - {"mixture", "recurrent"}, MODELS))
 def test_the_target_is_that_of_the_full_data(name):
     target = cheap(MODELS[name](True))
     assert target.batch_sizes == [SIZE] and list(target.check_lengths()) == [N]
@@ -145,7 +145,7 @@ def test_the_full_model_is_the_one_on_the_full_data(name):
 
 
 @each_sampler
-@pytest.mark.parametrize("batches", ["random", "epochs"])
+@pytest.mark.parametrize("batches", slow_but(["random"], ["random", "epochs"]))
 def test_the_draws_are_those_of_the_full_data(case, batches):
     settings = {"batches": batches, "steps_per_draw": 3}
     with regression(False):

@@ -8,7 +8,6 @@ from pymc.step_methods import STEP_METHODS
 from pymc_sgmcmc import SGNHT, full_data, register
 from pymc_sgmcmc.registration import AssignedSGNHT
 from tests.samplers import draws, sample
-from tests.slow import slow_but
 from tests.test_minibatch import regression
 
 SETTINGS = {"step_size": 0.01, "diffusion": 3.0}
@@ -38,7 +37,8 @@ def test_a_minibatch_model_is_given_to_sgnht(inside):
     np.testing.assert_array_equal(draws(idata), draws(expected))
 
 
-@pytest.mark.parametrize("mode", slow_but(["FAST_COMPILE"], ["FAST_COMPILE", "NUMBA"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["FAST_COMPILE", "NUMBA"])
 def test_compile_kwargs_reach_it(mode):
     with regression(True):
         reference = sample(None, sgnht=SETTINGS)

@@ -95,6 +95,7 @@ def mixed_steps(model):
         )
 
 
+@pytest.mark.slow
 def test_step_methods_of_pymc_resume_too(tmp_path):
     model = mixed_model()
     whole = sample(mixed_steps(model), model=model, draws=50, tune=20)
@@ -106,6 +107,7 @@ def test_step_methods_of_pymc_resume_too(tmp_path):
     assert stored == [18, 9, 9, 9, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [pm.HamiltonianMC, pm.BinaryMetropolis])
 def test_other_step_methods_of_pymc(other, tmp_path):
     with pm.Model() as model:
@@ -201,7 +203,7 @@ def kill_often(tmp_path, kills, cores, seed, draws=400):
     return killed, rounds
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", slow_but([1], [1, 2]))
 def test_killed_processes_lose_nothing_that_was_saved(cores, tmp_path):
     kill_often(tmp_path, kills=8, cores=cores, seed=cores, draws=100)
 

@@ -11,6 +11,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_sgmcmc.backends import Backend, CompiledGraph, interpreted
 from pymc_sgmcmc.compat import scan
+from tests.slow import slow_but
 
 NUMBA = Backend("numba")
 
@@ -65,7 +66,7 @@ def test_they_are_numbers_and_the_paths_are_the_same():
             np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", list(TENSORS))
+@pytest.mark.parametrize("name", slow_but(["number"], TENSORS))
 def test_one_alone(name):
     x, some = pt.dvector("x"), given()[name]
     [path] = scan(lambda q, c: q + c.sum(), outputs_info=[x], non_sequences=[some], n_steps=4)

@@ -490,17 +490,17 @@ def test_double_well_by_quadrature():
     assert DENSITY[GRID < 0].sum() == pytest.approx(0.871224, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("sampler", "settings"),
-    [
-        (SGHMC, {"friction": 1.0}),
-        (SGNHT, {"diffusion": 1.0}),
-        (SGNHT, {"diffusion": 1.0, "thermostat": "coordinate"}),
-    ],
-    ids=["SGHMC", "SGNHT", "SGNHT-coordinate"],
-)
+DOUBLE_WELL = {
+    "SGHMC": (SGHMC, {"friction": 1.0}),
+    "SGNHT": (SGNHT, {"diffusion": 1.0}),
+    "SGNHT-coordinate": (SGNHT, {"diffusion": 1.0, "thermostat": "coordinate"}),
+}
+
+
+@pytest.mark.parametrize("name", slow_but(["SGNHT"], DOUBLE_WELL))
 @LENGTHS
-def test_double_well(sampler, settings, length):
+def test_double_well(name, length):
+    sampler, settings = DOUBLE_WELL[name]
     draws, d, errors = 1500 * length, 1500, np.array([0.02, 0.02, 0.004]) / np.sqrt(length)
     h, rng = 0.1, np.random.default_rng(4)
     with pm.Model():
