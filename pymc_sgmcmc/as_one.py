@@ -1,6 +1,7 @@
 """Part of a graph as one function in C, which all graphs have in common that have such a part.
 
-The compiler then sees it once, and not again for each model.
+PyTensor's virtual machine goes from operation to operation, each in a module of its own. With
+little data that takes longer than all computing, and the processor's caches hold little else.
 """
 
 from collections.abc import Sequence

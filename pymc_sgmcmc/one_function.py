@@ -1,8 +1,7 @@
-"""The C code of a whole graph as one function.
+"""The C code of a whole graph as one function: for the inner step of the kernel.
 
-PyTensor's virtual machine calls a function for each operation, each in a module that is compiled by
-itself, and keeps account of what has been computed: with little data that takes longer than all
-computing, and starting the compiler so often as long as compiling.
+PyTensor's virtual machine calls a function for each operation, and keeps account of what has been
+computed; with little data that takes longer than all computing.
 """
 
 from pytensor.configdefaults import config
