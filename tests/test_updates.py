@@ -53,6 +53,15 @@ def test_sgnht_with_vectors(thermostat, integrator):
         check_steps(chain, update, c, xi=xi)
 
 
+def test_steps_that_are_built_one_after_the_other_are_not_mixed_up():
+    """Compiled modules are used again where graphs are alike."""
+    settings = {"diffusion": FRICTION, "thermostat": "coordinate", "thermal_mass": 3.7}
+    c = numbers(A=FRICTION, T=0.6, Q=3.7)
+    for integrator in ("DUBUD", "ODBABDO", "BAOAB"):
+        step = poisson_step(SGNHT, temperature=0.6, integrator=integrator, **settings)
+        check_steps(subject(step), UPDATES["SGNHT", integrator], c)
+
+
 @pytest.mark.parametrize("integrator", slow_but(["symmetric"], INTEGRATORS[1:]))
 @pytest.mark.parametrize("diffusion", ["metric", FRICTION], ids=["metric", "vector"])
 @pytest.mark.parametrize("mass", slow_but(["auto"], ["auto", 3.7]))
