@@ -4,6 +4,8 @@ PyTensor's virtual machine calls a function for each operation, and keeps accoun
 computed; with little data that takes longer than all computing.
 """
 
+from hashlib import sha256
+
 from pytensor.configdefaults import config
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.link.c.basic import CLinker, failure_code, struct_gen
@@ -81,8 +83,11 @@ class _Joined(CLinker):
         return _joined, (self.fgraph, self.no_recycling)
 
     def cmodule_key(self):
+        # PyTensor's key is the same for graphs whose constants, passed by position, are in
+        # another order: one would be given the code, and with it the numbers, of the other.
         version, signature = super().cmodule_key()
-        return version and (*version, "pymc_sgmcmc", 2), signature
+        code = sha256(self.code_gen().encode()).hexdigest()
+        return version and (*version, "pymc_sgmcmc", 3, code), signature
 
 
 def _joined(fgraph, no_recycling) -> CLinker:
