@@ -1,7 +1,6 @@
 """Part of a graph as one function in C, which all graphs have in common that have such a part.
 
-PyTensor's virtual machine goes from operation to operation, each in a module of its own. With
-little data that takes longer than all computing, and the processor's caches hold little else.
+The compiler then sees it once, and not again for each model.
 """
 
 from collections.abc import Sequence

@@ -146,18 +146,18 @@ class Backend:
             self.compile_kwargs["mode"] = BACKENDS["numba"]
 
     @property
-    def scan_mode(self) -> Mode | None:
-        """The mode of a scan's inner function, where PyTensor's own choice is a slower one."""
+    def one_function(self) -> Mode | None:
+        """The mode in which a whole graph is one function in C, for the backend that has one."""
         if self.compile_kwargs["mode"] != "CVM":
             return None
         return _mended(Mode(OneFunction(), "fast_run"))
 
     def as_one(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Sequence[Variable]:
         """The `outputs`, with what is between them and `inputs` as one function, in C."""
-        if self.scan_mode is None:
+        if self.one_function is None:
             return outputs
         with self._compiling():
-            return as_one(inputs, outputs, self.scan_mode)
+            return as_one(inputs, outputs, self.one_function)
 
     @property
     def is_numba(self) -> bool:
@@ -166,7 +166,8 @@ class Backend:
 
     def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Function:
         """Compile a function that trusts the types of its inputs."""
-        kwargs = self.compile_kwargs | {"mode": _mended(self.compile_kwargs["mode"])}
+        mode = self.one_function or _mended(self.compile_kwargs["mode"])
+        kwargs = self.compile_kwargs | {"mode": mode}
         with self._compiling():
             function = pytensor.function(inputs, outputs, **kwargs)
         function.trust_input = True

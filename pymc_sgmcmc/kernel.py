@@ -148,7 +148,7 @@ class Kernel:
             outputs_info=[*start.values(), pt.zeros_like(start["q"])],
             non_sequences=[*weights, *data.values(), *frame.values(), step_sizes[0]],
             n_steps=step_sizes.shape[0],
-            mode=backend.scan_mode,
+            mode=backend.one_function,
         )
         last = [path[-1] for path in paths]
         end, first = estimate(last[0], [row[-1] for row in rows], weights)[0], None

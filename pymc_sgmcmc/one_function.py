@@ -1,7 +1,8 @@
-"""The C code of a whole graph as one function: for the inner step of the kernel.
+"""The C code of a whole graph as one function.
 
-PyTensor's virtual machine calls a function for each operation, and keeps account of what has been
-computed; with little data that takes longer than all computing.
+PyTensor's virtual machine calls a function for each operation, each in a module that is compiled by
+itself, and keeps account of what has been computed: with little data that takes longer than all
+computing, and starting the compiler so often as long as compiling.
 """
 
 from hashlib import sha256
@@ -83,8 +84,8 @@ class _Joined(CLinker):
         return _joined, (self.fgraph, self.no_recycling)
 
     def cmodule_key(self):
-        # PyTensor's key is the same for graphs whose constants, passed by position, are in
-        # another order: one would be given the code, and with it the numbers, of the other.
+        # PyTensor's key is the same for graphs whose constants or outputs, passed by position, are
+        # in another order: one would be given the code, and with it the numbers, of the other.
         version, signature = super().cmodule_key()
         code = sha256(self.code_gen().encode()).hexdigest()
         return version and (*version, "pymc_sgmcmc", 3, code), signature

@@ -53,11 +53,12 @@ def loop_of(step):
 @pytest.mark.parametrize("sampler", slow_but([SGNHT], [SGLD, SGHMC, SGNHT]))
 def test_no_python_runs_in_the_c_kernel(model, sampler):
     with model:
-        function, loop = loop_of(sampler(step_size=0.001, batch_size=20))
-    assert isinstance(loop.maker.linker, CLinker)  # one function
-    thunks = zip(function.vm.nodes, function.vm.thunks, strict=True)
-    assert not [node.op for node, thunk in thunks if not hasattr(thunk, "cthunk")]
-    assert sum(isinstance(node.op, Call) for node in function.vm.nodes) == 1  # for the sums
+        step = sampler(step_size=0.001, batch_size=20)
+    function, loop = loop_of(step)
+    for each in (function, loop, step.target._evaluation._function._function):
+        assert isinstance(each.maker.linker, CLinker)  # which makes one function
+    nodes = function.maker.fgraph.apply_nodes
+    assert sum(isinstance(node.op, Call) for node in nodes) == 1  # for the sums
 
 
 def factors(rows, columns, y, X):
@@ -141,6 +142,7 @@ def test_where_python_is_needed_it_runs(op):
     assert abs(found - N / (N + 1)) < 0.01
 
 
+@pytest.mark.slow
 def test_rows_are_gathered_once_for_both_points_of_a_control_variate(model, monkeypatch):
     monkeypatch.setattr(target, "KEPT", 0)
     with model:
@@ -149,6 +151,7 @@ def test_rows_are_gathered_once_for_both_points_of_a_control_variate(model, monk
     assert len(gathers) == 2  # X and y
 
 
+@pytest.mark.slow
 def test_slopes_that_are_kept_save_the_products_at_the_centre(model):
     """What is left are X @ beta and its transpose times slopes."""
     with model:
@@ -165,7 +168,7 @@ def test_no_step_checks_parameters_or_supports(model):
 
 
 @pytest.mark.parametrize("summed", [SUMMED, 2], ids=["few coordinates", "many"])
-@pytest.mark.parametrize("backend", ["c", "numba"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "numba"]))
 def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch):
     monkeypatch.setattr("pymc_sgmcmc.base.SUMMED", summed)
     with model:
@@ -196,7 +199,7 @@ class Threads(SGLD):
         return q, [stats | {"n_steps": max(blas)}]
 
 
-@pytest.mark.parametrize("mp_ctx", ["fork", "spawn"])
+@pytest.mark.parametrize("mp_ctx", slow_but(["fork"], ["fork", "spawn"]))
 def test_chains_side_by_side_use_one_thread_of_blas(model, mp_ctx):
     with model:
         step = Threads(step_size=0.001, batch_size=20)
@@ -235,6 +238,7 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
     assert means[0] == pytest.approx(means[1], rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
     """Whatever the number of its steps: here 50 blocks of one step."""
     monkeypatch.setattr("pymc_sgmcmc.lifecycle.BLOCK", 1)

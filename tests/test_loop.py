@@ -21,7 +21,7 @@ C = Backend("c")
 
 def both(inputs, build):
     """The graph that `build` makes in a mode with the loop, and in PyTensor's own."""
-    functions = C.function(inputs, build(C.scan_mode)), interpreted(inputs, build(None))
+    functions = C.function(inputs, build(C.one_function)), interpreted(inputs, build(None))
     assert loops(functions[0]) == [Loop] and loops(functions[1]) == [Scan]
     return functions
 
@@ -108,7 +108,7 @@ def test_two_loops_from_one_start():
     x, h = pt.dvector("x"), pt.dvector("h")
     # Of the same mode they would become one.
     paths = [
-        scan(step, sequences=[h], outputs_info=[x], mode=C.scan_mode)[0]
+        scan(step, sequences=[h], outputs_info=[x], mode=C.one_function)[0]
         for step in (lambda h, x: x + h, lambda h, x: x * h)
     ]
     function = C.function([x, h], paths)
@@ -138,7 +138,7 @@ def test_an_error_of_a_step_is_raised_and_the_next_call_is_right():
         lambda row, q: q + take_rows(x, row).sum(),
         sequences=[rows],
         outputs_info=[q],
-        mode=C.scan_mode,
+        mode=C.one_function,
     )
     function = C.function([q, rows, x], path)
     assert loops(function) == [Loop]
@@ -151,7 +151,7 @@ def test_an_error_of_a_step_is_raised_and_the_next_call_is_right():
 
 def test_a_sequence_that_is_too_short_is_an_error():
     h, n, x = pt.dvector("h"), pt.lscalar("n"), pt.dscalar("x")
-    path = scan(lambda h, x: x + h, sequences=[h], outputs_info=[x], n_steps=n, mode=C.scan_mode)
+    path = scan(lambda h, x: x + h, sequences=[h], outputs_info=[x], n_steps=n, mode=C.one_function)
     function = C.function([x, h, n], path)
     assert loops(function) == [Loop]
     np.testing.assert_array_equal(function(np.array(1.0), np.ones(4), np.array(3))[0], [1, 2, 3, 4])
@@ -162,7 +162,7 @@ def test_a_sequence_that_is_too_short_is_an_error():
 
 def test_another_shape_of_the_same_size_is_an_error():
     x, n = pt.dmatrix("x"), pt.lscalar("n")
-    path = scan(lambda x: x.T * 2, outputs_info=[x], n_steps=n, mode=C.scan_mode)
+    path = scan(lambda x: x.T * 2, outputs_info=[x], n_steps=n, mode=C.one_function)
     function = C.function([x, n], path)
     assert loops(function) == [Loop]
     with pytest.raises(ValueError, match="broadcast"):
@@ -171,7 +171,7 @@ def test_another_shape_of_the_same_size_is_an_error():
 
 def test_calls_leave_no_memory_and_no_references():
     z, q = pt.dmatrix("z"), pt.dvector("q")
-    last = scan(lambda z, q: q + z, sequences=[z], outputs_info=[q], mode=C.scan_mode)[0]
+    last = scan(lambda z, q: q + z, sequences=[z], outputs_info=[q], mode=C.one_function)[0]
     function = C.function([q, z], [last, last[-1]])
     values = np.ones(1000), np.ones((6, 1000))
 
@@ -195,7 +195,7 @@ def test_calls_leave_no_memory_and_no_references():
 
 def test_a_long_loop_can_be_interrupted():
     n, x = pt.lscalar("n"), pt.dscalar("x")
-    path = scan(lambda x: x * 0.5, outputs_info=[x], n_steps=n, mode=C.scan_mode)[0]
+    path = scan(lambda x: x * 0.5, outputs_info=[x], n_steps=n, mode=C.one_function)[0]
     function = C.function([x, n], path[-1])
     assert loops(function) == [Loop]
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -210,7 +210,7 @@ def test_a_long_loop_can_be_interrupted():
 
 def test_it_pickles_with_its_graph_and_not_with_its_code():
     z, q = pt.dmatrix("z"), pt.dvector("q")
-    path = scan(lambda z, q: 0.5 * q + z, sequences=[z], outputs_info=[q], mode=C.scan_mode)[0]
+    path = scan(lambda z, q: 0.5 * q + z, sequences=[z], outputs_info=[q], mode=C.one_function)[0]
     graph = CompiledGraph([q, z], [path], C)
     values = np.ones(2), np.arange(6.0).reshape(3, 2)
     pickled = pickle.dumps(graph)
@@ -235,5 +235,5 @@ def test_it_pickles_with_its_graph_and_not_with_its_code():
 )
 def test_other_scans_are_left_to_pytensor(build):
     x = pt.dvector("x")
-    function = C.function([x], build(x, C.scan_mode))
+    function = C.function([x], build(x, C.one_function))
     assert loops(function) in ([Scan], [])
