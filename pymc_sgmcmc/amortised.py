@@ -58,7 +58,7 @@ class Amortised(Momentum, ABC):
     def _advance(self, q):
         """A trajectory from `q`, and its end or its start."""
         start = self._carried() | {"r": 0.0}
-        if self.target.shared or np.isnan(start["u"]):  # else it is known since the last draw
+        if self._moved or np.isnan(start["u"]):  # else it is known since the last draw
             start["u"] = self.target.value_and_gradient(q)[0]
         self.carried = tuple(start.values())
         output, last = super()._advance(q)

@@ -5,7 +5,7 @@ so that a chain can be checkpointed, and copied for population sampling.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from math import prod
 from typing import ClassVar, final
@@ -34,6 +34,8 @@ class BatchSource(ABC):
     groups : sequence of RowGroup
     largest : sequence of int
         Rows in the largest batch of each group that will ever be drawn.
+    moving : collection of shared variables, optional
+        Those that other step methods move from draw to draw: no copy of them is kept.
     """
 
     independent: ClassVar[bool] = True
@@ -41,8 +43,13 @@ class BatchSource(ABC):
     start: ClassVar[State] = ()
     """The state at the start of a chain."""
 
-    def __init__(self, groups: Sequence[RowGroup], largest: Sequence[int]):
-        self.groups, self.largest = groups, largest
+    def __init__(
+        self,
+        groups: Sequence[RowGroup],
+        largest: Sequence[int],
+        moving: Collection[Variable] = (),
+    ):
+        self.groups, self.largest, self.moving = groups, largest, moving
 
     @abstractmethod
     def draw(
@@ -95,13 +102,15 @@ class Blocks(BatchSource):
     """Contiguous blocks of shuffled rows, as bounds (steps, 2), drawn independently at every step.
 
     The data are shuffled once, into a copy that ends with its own beginning, so that every row is
-    the first of a block equally often.
+    the first of a block equally often. What moves from draw to draw has no copy: its rows are
+    looked up in the order of the shuffle.
     """
 
-    def __init__(self, groups, largest):
-        super().__init__(groups, largest)
+    def __init__(self, groups, largest, moving=()):
+        super().__init__(groups, largest, moving)
         self._copied: dict[RowData, np.ndarray] = {}
         self._shuffled: dict[RowData, pytensor.compile.SharedVariable] = {}
+        self._orders: dict[RowGroup, pytensor.compile.SharedVariable] = {}
         self.refresh()
 
     def draw(self, state, rng, n_rows, steps, size):
@@ -111,9 +120,15 @@ class Blocks(BatchSource):
         return self.draw((), rng, n_rows, 1, size)[0]
 
     def slices(self, group, bounds):
-        return {
-            data.slice: self.take(self._shuffled[data], bounds, data.axis) for data in group.data
+        slices = {
+            data.slice: self.take(self._shuffled[data], bounds, data.axis)
+            for data in group.data
+            if data in self._shuffled
         }
+        if group in self._orders:
+            rows = self.take(self._orders[group], bounds)
+            slices |= {data.slice: data.take(rows) for data in group.data if self._moves(data)}
+        return slices
 
     def take(self, array, bounds, axis=0):
         return array[(slice(None),) * axis + (slice(bounds[0], bounds[1]),)]
@@ -122,13 +137,28 @@ class Blocks(BatchSource):
         return self._in_order(array, k, 0)
 
     def _in_order(self, array: np.ndarray, k: int, axis: int) -> np.ndarray:
-        order = _shuffled(0, array.shape[axis])
-        order = np.resize(order, len(order) + self.largest[k] - 1)
+        order = self._order(array.shape[axis], k)
         return np.ascontiguousarray(np.take(array, order, axis=axis))
+
+    def _order(self, n_rows: int, k: int) -> np.ndarray:
+        order = _shuffled(0, n_rows)
+        return np.resize(order, n_rows + self.largest[k] - 1)
+
+    def _moves(self, data: RowData) -> bool:
+        return data.source in self.moving
 
     def refresh(self):
         for k, group in enumerate(self.groups):
+            if any(map(self._moves, group.data)):
+                order = self._order(group.length(), k)
+                if group in self._orders:
+                    self._orders[group].set_value(order, borrow=True)
+                else:
+                    name = f"{group.name}_order"
+                    self._orders[group] = pytensor.shared(order, name=name, borrow=True)
             for data in group.data:
+                if self._moves(data):
+                    continue
                 value = data.source.get_value(borrow=True)
                 if self._copied.get(data) is value:
                     continue

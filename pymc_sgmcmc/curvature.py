@@ -5,9 +5,16 @@ from collections.abc import Callable
 import numpy as np
 import pytensor
 
-__all__ = ["equilibrated", "factor_of", "hessian", "largest_curvature", "steepest"]
+__all__ = ["Visit", "equilibrated", "factor_of", "hessian", "largest_curvature", "stay", "steepest"]
 
 Gradient = Callable[[np.ndarray], np.ndarray]
+Visit = Callable[[int], None]
+"""Called with the number of a point before gradients are taken there: what else the gradient
+depends on is then put in place."""
+
+
+def stay(i: int) -> None:
+    """Nothing else changes from point to point."""
 
 
 def _coarse() -> bool:
@@ -56,14 +63,19 @@ def equilibrated(gradient: Gradient, q: np.ndarray, rng: np.random.Generator) ->
 
 
 def largest_curvature(
-    gradient: Gradient, points: np.ndarray, rng: np.random.Generator, iterations: int = 8
+    gradient: Gradient,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    iterations: int = 8,
+    visit: Visit = stay,
 ) -> float:
     """The largest absolute eigenvalue of the Hessian at `points` (k, d), by power iterations.
 
     `gradient` and `points` are in coordinates in which the posterior's sds are about one.
     """
     largest = 0.0
-    for point in points:
+    for i, point in enumerate(points):
+        visit(i)
         v = rng.standard_normal(len(point))
         for _ in range(iterations):
             product = _product(gradient, point, v)
@@ -74,22 +86,27 @@ def largest_curvature(
 
 
 def steepest(
-    gradient: Gradient, points: np.ndarray, rng: np.random.Generator, number: int
+    gradient: Gradient,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    number: int,
+    visit: Visit = stay,
 ) -> np.ndarray:
-    """The `number` of `points` (k, d) where the curvature is largest.
+    """Return which `number` of `points` (k, d) have the largest curvature, (number,).
 
     By one power iteration at each of them, from a mixture of where the last one led and of chance,
     as the direction may be another one.
     """
     direction, norms = np.zeros(points.shape[1]), np.zeros(len(points))
     for i, point in enumerate(points):
+        visit(i)
         chance = rng.standard_normal(len(point))
         # Twice, lest they cancel.
         product = _product(gradient, point, direction + 2 * chance / np.linalg.norm(chance))
         if product is not None:
             norms[i] = np.linalg.norm(product)
             direction = product / norms[i]
-    return points[np.argsort(-norms, kind="stable")[:number]]
+    return np.argsort(-norms, kind="stable")[:number]
 
 
 def _product(gradient: Gradient, point: np.ndarray, v: np.ndarray) -> np.ndarray | None:

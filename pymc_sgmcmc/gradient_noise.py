@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pymc_sgmcmc.coordinates import Coordinates, pull_all
+from pymc_sgmcmc.curvature import Visit, stay
 from pymc_sgmcmc.target import Target
 
 __all__ = ["RowNoise", "measure_noise"]
@@ -59,11 +60,13 @@ def measure_noise(
     centres: Mapping[str, np.ndarray | None],
     rng: np.random.Generator,
     precision: int = 1,
+    visit: Visit = stay,
 ) -> dict[str, RowNoise]:
     """The noise of gradients at `points` (k, d), in the coordinates z, by the name of a gradient.
 
     `centres`: None for the plain gradient, or where that of a control variate is taken, (d,) for
-    all points or (k, d). `precision`: how many times as many batches as usual.
+    all points or (k, d). `precision`: how many times as many batches as usual. `visit`: called with
+    the number of each point.
     """
     dense = coordinates.factor.ndim == 2
     wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
@@ -73,6 +76,7 @@ def measure_noise(
         size = int(min(SMALL, n_rows))
         sums = {name: _Covariance(size) for name in centres}
         for i, point in enumerate(points):
+            visit(i)
             batches = [rng.integers(n_rows, size=size) for _ in range(each)]
             here = np.array([target.row_gradient(point, k, rows) for rows in batches])
             for name, centre in centres.items():

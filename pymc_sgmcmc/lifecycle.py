@@ -1,5 +1,6 @@
 """What one chain does, from its first draw to its last: PyMC's life cycle around the kernel."""
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ from pymc_sgmcmc.watched import Watched
 
 __all__ = ["Lifecycle"]
 
+_log = logging.getLogger("pymc.sgmcmc")
+
 
 class Lifecycle(Observed):
     """A step method whose draws come from `self._kernel`, tuned by `self._tuner` if there is one.
@@ -31,6 +34,7 @@ class Lifecycle(Observed):
         one_thread_in_workers()
         self._lengths = self.target.examine()
         self._source.refresh()
+        self._told_of_data = False
         self.tune = True  # PyMC does not say so to worker processes; it does say stop_tuning
         self.started = False
         self.inner_steps = self.draw = self.divergences = self.failures = 0
@@ -44,12 +48,17 @@ class Lifecycle(Observed):
     def stop_tuning(self) -> None:
         super().stop_tuning()
         self.divergences = 0
-        self.tuned = replace(self.tuned, warming=False)
+        window = self.tuned.window.emptied()  # snapshots would carry its points
+        self.tuned = replace(self.tuned, warming=False, window=window)
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
         q, warning = np.asarray(q0.data, dtype=self._kernel.dtype), None
         if not self.started:
             q, warning = self._begin(q)
+        changed = self.target.data_changed()
+        if changed:
+            self._take_in_data()
+        self._moved = changed or bool(self.target.shared)
         if self._refreshed is not self.tuned:
             self._refresh()
         steps = self.steps_per_draw
@@ -105,6 +114,22 @@ class Lifecycle(Observed):
             self.noise_key = int(self.rng.integers(2**64, dtype=np.uint64))
         self.started = True
         return q, warning
+
+    def _take_in_data(self) -> None:
+        """Compute anew what is kept of data that were changed after the draw before."""
+        if not self._told_of_data:
+            _log.warning(
+                f"{self.name}, draw {self.draw}: data changed while the chain runs (pm.set_data "
+                "in a callback, or a step method that sets data). Gradients are those of the new "
+                "data from here on, at the cost of a look at all rows for each change."
+            )
+            self._told_of_data = True
+        self._lengths = self.target.examine()
+        self._source.refresh()
+        if self.tuned.control:
+            anchor_gradient = self.target.batched_gradient(self.tuned.anchor)
+            self.tuned = replace(self.tuned, anchor_gradient=anchor_gradient)
+        self._refreshed = None
 
     def _advance(self, q: np.ndarray) -> tuple[KernelOutput, dict[str, float]]:
         """All inner steps of a draw from `q`, in blocks of bounded memory, while it is finite.

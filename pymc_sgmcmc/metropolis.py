@@ -93,8 +93,7 @@ class Metropolis(SGMCMC, ABC):
         return accepted, acceptance, factor * pt.exp(gain * (acceptance - target))
 
     def _advance(self, q):
-        """Other step methods may have moved their variables since the last draw."""
-        if self.target.shared:
+        if self._moved:  # by other step methods: U at q is then another than after the last draw
             u, g = self.target.value_and_gradient(q)
             now = {"u": u, "g": pull(self.tuned.coordinates.factor, g)}
             self.carried = tuple((self._carried() | now).values())

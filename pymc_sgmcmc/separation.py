@@ -38,6 +38,7 @@ def prove_separation(
     """
     rng = np.random.default_rng(0)
     proof = _Proof(model, group, terms, shared, rng)
+    present = {var: replacement.get_value(borrow=True) for var, replacement in shared.items()}
     try:
         proof.holds_at(point)
         near = (_moved(model, point, scale, rng) for scale in SCALES for _ in range(3))
@@ -47,7 +48,8 @@ def prove_separation(
             raise proof.refusal(group.observed[0], reason)
         proof.holds_at(found | _flipped(point, rng))
     finally:
-        proof.set_shared(point)
+        for var, value in present.items():  # a chain may be at other values than `point`
+            shared[var].set_value(value, borrow=True)
 
 
 class _Proof:

@@ -132,7 +132,7 @@ class Settings:
             largest = [largest_batch(n) for n in lengths]
         if name == "auto":
             name = "blocks" if len(lengths) and min(lengths) >= MANY_ROWS else "random"
-        return SOURCES[name](target.groups, largest)
+        return SOURCES[name](target.groups, largest, target.others)
 
     def coordinates(self, size: int) -> Coordinates:
         """The coordinates before tuning."""
@@ -159,13 +159,15 @@ class Settings:
         """What is to be tuned."""
         gradient, others = self.gradient, target.others_in_batches()
         if others:
-            # The gradient on all rows at an anchor would be that for other values of theirs.
+            # They move between our draws, and the gradient on all rows at an anchor does not.
             if gradient not in ("auto", "plain"):
                 raise ValueError(
                     f"gradient={gradient!r} needs a likelihood that other step methods leave "
                     f"alone, and {others} in it are theirs. Sample them with this step method too, "
                     "or use gradient='plain'."
                 )
+            if gradient == "auto":
+                _log.info(f"Plain gradients: other step methods draw {others} of the likelihood.")
             gradient = "plain"
         return Plan(
             step_size=self.schedule is None,

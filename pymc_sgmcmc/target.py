@@ -168,22 +168,54 @@ class Target:
             self._examined, self._slopes = data, None
         return lengths
 
+    def data_changed(self) -> bool:
+        """Whether other arrays are behind the data than at the last `examine`.
+
+        `pm.set_data` in a callback puts them there, or a step method that imputes data.
+        """
+        return any(
+            leaf.container.storage[0] is not before
+            for leaf, before in zip(self._data_leaves, self._examined, strict=True)
+        )
+
     def _data(self) -> list[np.ndarray]:
         """The arrays behind the shared variables of the model, not copied."""
-        others = set(self.shared.values())
+        return [leaf.get_value(borrow=True) for leaf in self._data_leaves]
+
+    @cached_property
+    def _data_leaves(self) -> list[SharedVariable]:
         leaves = graph_inputs(list(self._terms.values()))
-        data = [leaf for leaf in leaves if isinstance(leaf, SharedVariable) and leaf not in others]
-        return [leaf.get_value(borrow=True) for leaf in data]
+        shared = [leaf for leaf in leaves if isinstance(leaf, SharedVariable)]
+        return [leaf for leaf in shared if leaf not in self.others]
 
     def _prove_separation(self) -> None:
         for group in self.groups:
             own = {rv: term for rv, term in self._terms.items() if rv.name in group.observed}
             prove_separation(self.model, group, own, self._point, self.shared)
 
+    @cached_property
+    def others(self) -> frozenset[SharedVariable]:
+        """What stands for the variables that are not sampled: it moves from draw to draw."""
+        return frozenset(self.shared.values())
+
     def others_in_batches(self) -> list[str]:
-        """The value variables that are not sampled and that a minibatched term depends on."""
-        leaves = set(graph_inputs([term for group in self.groups for term in group.terms]))
+        """The value variables that are not sampled and that a minibatched term depends on.
+
+        Directly, or through what is sliced by row: a latent variable of each row is sliced as data.
+        """
+        terms = [term for group in self.groups for term in group.terms]
+        sources = [data.source for group in self.groups for data in group.data]
+        leaves = set(graph_inputs([*terms, *sources]))
         return [var.name for var, shared in self.shared.items() if shared in leaves]
+
+    def others_now(self) -> tuple[np.ndarray, ...]:
+        """The present values of the variables that are not sampled, not copied."""
+        return tuple(shared.get_value(borrow=True) for shared in self.shared.values())
+
+    def set_others(self, values: Sequence[np.ndarray]) -> None:
+        """Put there what `others_now` returned; step methods do so at each draw."""
+        for shared, value in zip(self.shared.values(), values, strict=True):
+            shared.set_value(value, borrow=True)
 
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""

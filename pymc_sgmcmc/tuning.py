@@ -13,7 +13,7 @@ import pytensor
 
 from pymc_sgmcmc.batches import BatchSource
 from pymc_sgmcmc.coordinates import Coordinates, pull
-from pymc_sgmcmc.curvature import largest_curvature, steepest
+from pymc_sgmcmc.curvature import Visit, largest_curvature, steepest
 from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.locate import PART, locate
 from pymc_sgmcmc.noise_rules import Heating, NoiseRule
@@ -93,7 +93,7 @@ class Tuner:
         if self._plan.metric:
             coordinates = located.coordinates
         tuned = replace(tuned, capacity=capacity, decrement=located.decrement, warming=True)
-        tuned = self._centred(tuned, coordinates)
+        tuned = self._centred(self._begun(tuned, tuned.window.index), coordinates)
         return self._paid(
             self._measure(tuned, rng.standard_normal((typical_points(len(q)), len(q))), rng), before
         )
@@ -102,10 +102,10 @@ class Tuner:
         """Take in a draw, None where it diverged."""
         z = None if q is None else tuned.coordinates.of(q)
         if z is None or (not self._target.shared and np.sum(z**2) > FAR * len(z)):
-            window = Window.start(tuned.window.index, self._target.size, tuned.window.products.ndim)
             shrink, h = tuned.shrink / 2, tuned.step_size / 2
-            return replace(tuned, shrink=shrink, step_size=h, window=window)
-        tuned = self._charged(replace(tuned, window=tuned.window.add(z)))
+            return self._begun(replace(tuned, shrink=shrink, step_size=h), tuned.window.index)
+        window = tuned.window.add(z, self._target.others_now())
+        tuned = self._charged(replace(tuned, window=window))
         if not tuned.window.is_over:
             return tuned
         before, old, window = self._target.rows_evaluated, tuned.coordinates, tuned.window
@@ -115,8 +115,14 @@ class Tuner:
             coordinates = coordinates.scaled(np.linalg.cholesky(S) if S.ndim == 2 else np.sqrt(S))
         points = coordinates.of(old.position(np.array(window.points)))
         tuned = self._centred(replace(tuned, warming=False), coordinates)
-        tuned = self._paid(self._measure(tuned, points, rng), before)
-        return replace(tuned, window=Window.start(window.index + 1, len(q), window.products.ndim))
+        tuned = self._paid(self._measure(tuned, points, rng, window.others), before)
+        return self._begun(tuned, window.index + 1)
+
+    def _begun(self, tuned: Tuned, index: int) -> Tuned:
+        """With an empty window number `index`."""
+        others = sum(value.size for value in self._target.others_now())
+        ndim = tuned.window.products.ndim
+        return replace(tuned, window=Window.start(index, self._target.size, ndim, others))
 
     def position(self, tuned: Tuned, z: np.ndarray) -> np.ndarray:
         """Q of a point z of the posterior as far as it is known."""
@@ -146,26 +152,42 @@ class Tuner:
         paid = self._target.rows_evaluated - before
         return replace(tuned, row_gradients=tuned.row_gradients + paid)
 
-    def _measure(self, tuned: Tuned, points: np.ndarray, rng: np.random.Generator) -> Tuned:
-        """Noise, curvature, and what follows from them, at typical `points` z (k, d)."""
+    def _measure(
+        self,
+        tuned: Tuned,
+        points: np.ndarray,
+        rng: np.random.Generator,
+        others: Sequence[tuple[np.ndarray, ...]] = (),
+    ) -> Tuned:
+        """Noise, curvature, and what follows from them, at typical `points` z (k, d).
+
+        `others`: what other step methods' variables were at each of them; none: as they are now.
+        """
         plan, coordinates = self._plan, tuned.coordinates
-        rows = self._target.fixed_rows(rng, PART)
+        rows, present = self._target.fixed_rows(rng, PART), self._target.others_now()
+
+        def visit(i):
+            if others:
+                self._target.set_others(others[i])
 
         def gradient(z):
             _, g = self._target.value_and_gradient(coordinates.position(z), rows)
             return pull(coordinates.factor, g)
 
-        curvature = largest_curvature(gradient, points[:CLOSE], rng)
+        curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit)
         longest = self._longest(curvature)
         if not tuned.warming:
             # Stable wherever the chain went; the tails of the first guess are none of its places.
-            extremes = steepest(gradient, points, rng, CLOSE)
-            largest_there = largest_curvature(gradient, extremes, rng)
+            there = steepest(gradient, points, rng, CLOSE, visit)
+            largest_there = largest_curvature(
+                gradient, points[there], rng, visit=lambda i: visit(there[i])
+            )
             longest = min(longest, self._longest_step(max(1.0, curvature, largest_there)) / 2)
         tuned = replace(tuned, curvature=curvature)
         V, rule = np.zeros_like(coordinates.factor), Heating(np.inf)
         if self._target.groups:
-            tuned, V, rule = self._gradient(tuned, points, longest, rng)
+            tuned, V, rule = self._gradient(tuned, points, longest, rng, visit)
+        self._target.set_others(present)
         slow = np.ones(len(coordinates.centre))
         if plan.step_size and plan.metric:
             if V.ndim == 2 and rule.matters(V, longest):
@@ -179,7 +201,9 @@ class Tuner:
             h = np.nan
         return replace(tuned, coordinates=coordinates, noise=v, slow=slow, step_size=h)
 
-    def _gradient(self, tuned: Tuned, points, h: float, rng) -> tuple[Tuned, np.ndarray, NoiseRule]:
+    def _gradient(
+        self, tuned: Tuned, points, h: float, rng, visit: Visit
+    ) -> tuple[Tuned, np.ndarray, NoiseRule]:
         """Choose the gradient and the batch size; return V, and the rule for it.
 
         The batch is large enough for the step size `h`, or nearly so.
@@ -190,7 +214,7 @@ class Tuner:
         if plan.gradient != "auto":
             centres = {plan.gradient: centres[plan.gradient]}
         precision = self._rule(np.inf, 1).precision
-        noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision)
+        noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision, visit)
         sizes = tuple(self._target.batch_sizes)
         V = {name: self._of(noise, sizes) for name, noise in noises.items()}
         name = min(V, key=lambda name: COSTS[name] * largest(V[name]))

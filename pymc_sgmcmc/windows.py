@@ -38,11 +38,16 @@ class Window:
     """Sum of z_t z_(t-1), by the coordinate."""
     last: np.ndarray
     points: tuple[np.ndarray, ...]
+    most: int
+    """How many points are kept."""
+    others: tuple[tuple[np.ndarray, ...], ...] = ()
+    """The values of other step methods' variables at each of the points."""
 
     @classmethod
-    def start(cls, index: int, size: int, ndim: int) -> "Window":
-        zeros = np.zeros(size)
-        return cls(index, 0, zeros, np.zeros((size,) * ndim), zeros, zeros, ())
+    def start(cls, index: int, size: int, ndim: int, others: int = 0) -> "Window":
+        """An empty window; `others`: how many numbers are kept with each point beside z."""
+        zeros, most = np.zeros(size), typical_points(size + others)
+        return cls(index, 0, zeros, np.zeros((size,) * ndim), zeros, zeros, (), most)
 
     @property
     def skipped(self) -> int:
@@ -51,20 +56,20 @@ class Window:
     @property
     def spacing(self) -> int:
         """Draws from one of the points to the next."""
-        return -(-(window_length(self.index) - self.skipped) // typical_points(len(self.total)))
+        return -(-(window_length(self.index) - self.skipped) // self.most)
 
     @property
     def is_over(self) -> bool:
         return self.draws >= window_length(self.index)
 
-    def add(self, z: np.ndarray) -> "Window":
-        """The moments with one draw more."""
+    def add(self, z: np.ndarray, others: tuple[np.ndarray, ...] = ()) -> "Window":
+        """The moments with one draw more, made where other variables had the values `others`."""
         draws = self.draws + 1
         kept = draws - self.skipped
         if kept <= 0:
             return replace(self, draws=draws, last=z)
         products = np.outer(z, z) if self.products.ndim == 2 else z * z
-        points = (*self.points, z) if kept % self.spacing == 0 else self.points
+        keeps = kept % self.spacing == 0 and len(self.points) < self.most
         return replace(
             self,
             draws=draws,
@@ -72,8 +77,13 @@ class Window:
             products=self.products + products,
             lagged=self.lagged + z * self.last,
             last=z,
-            points=points[: typical_points(len(z))],
+            points=(*self.points, z) if keeps else self.points,
+            others=(*self.others, others) if keeps else self.others,
         )
+
+    def emptied(self) -> "Window":
+        """The same without its points."""
+        return replace(self, points=(), others=())
 
     def mean(self) -> np.ndarray:
         return self.total / (self.draws - self.skipped)

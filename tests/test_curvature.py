@@ -170,17 +170,17 @@ def test_steepest_finds_the_rare_points_of_large_curvature():
     points = np.random.default_rng(11).normal(size=(200, 3))
     rare = [3, 17, 60, 111, 160, 199]
     points[rare, 1] *= 30.0 / np.abs(points[rare, 1])
-    got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(12), 6)
+    got = points[steepest(lambda q: q**3 / 3, points, np.random.default_rng(12), 6)]
     assert np.sum(np.abs(got[:, 1]) > 29) >= 5  # one may be missed by chance
 
 
 def test_steepest_in_one_dimension():
     points = np.random.default_rng(14).normal(size=(50, 1))
-    got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(15), 3)
+    got = points[steepest(lambda q: q**3 / 3, points, np.random.default_rng(15), 3)]
     assert set(np.abs(got[:, 0])) == set(np.sort(np.abs(points[:, 0]))[-3:])
 
 
 def test_steepest_where_gradients_are_not_finite():
     points = np.array([[1.0, 1.0], [3.0, 1.0], [np.inf, 1.0], [2.0, 1.0]])
     got = steepest(lambda q: q**3 / 3, points, np.random.default_rng(13), 2)
-    np.testing.assert_array_equal(got, points[[1, 3]])
+    np.testing.assert_array_equal(got, [1, 3])
