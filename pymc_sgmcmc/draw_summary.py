@@ -26,7 +26,7 @@ def draw_summary(
     kinetic: Callable,
     virial: Callable,
 ) -> list[TensorVariable]:
-    """The sums of `MOMENTS`, (8, d), and the scalars that `KernelOutput.read` takes, (6,).
+    """The sums of `MOMENTS`, (8, d), and the scalars that `KernelOutput.read` takes, (7,).
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def draw_summary(
     # At the end U may be infinite, outside the support, and every gradient finite.
     finite = pt.add(*map(pt.sum, last))  # if all that is in it is
     # The square of the norm: for d = 1 PyTensor rewrites its root to a NaN.
-    at_end = [pt.sum(gradients[-1] ** 2), -end, finite]
+    at_end = [pt.sum(gradients[-1] ** 2), -end, finite, pt.sum(wide(last[0]) ** 2)]
     # What follows is of every so many steps: with many coordinates all would take longer than
     # the steps themselves. Their indices are given: those of slices would be a thousand nodes
     # of integer arithmetic, and most of the time that PyTensor 2 takes.

@@ -20,6 +20,8 @@ class KernelOutput(NamedTuple):
     """Whether q, the state, the last gradient, and U at the end are finite, where it is known."""
     grad_norm: float = nan
     """Euclidean norm of the last gradient."""
+    reach: float = nan
+    """|z|^2 of the returned q in the sampler's coordinates."""
     logp: float = nan
     """Minus the estimate of U at the returned q, on the rows of the last gradient."""
     summed: int = 0
@@ -39,13 +41,13 @@ class KernelOutput(NamedTuple):
     ) -> "KernelOutput":
         """From what the compiled function returns.
 
-        `end`: q and the state. `scalars`: |g|^2, -U and the sum of q and the state there; and the
-        last three fields.
+        `end`: q and the state. `scalars`: |g|^2, -U, the sum of q and the state, and |z|^2 there;
+        and the last three fields.
         """
-        squared_norm, logp, total, *of_steps = scalars.tolist()
+        squared_norm, logp, total, reach, *of_steps = scalars.tolist()
         norm = squared_norm**0.5
         finite = isfinite(norm + logp + total)
-        return cls(end[0], tuple(end[1:]), finite, norm, logp, summed, sums, *of_steps)
+        return cls(end[0], tuple(end[1:]), finite, norm, reach, logp, summed, sums, *of_steps)
 
     @property
     def kinetic_temperature(self) -> float:

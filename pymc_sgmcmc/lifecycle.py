@@ -10,7 +10,15 @@ from pymc.exceptions import SamplingError
 from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc.backends import one_thread_in_workers
-from pymc_sgmcmc.divergences import MAX_FAILURES, divergence, gave_up, not_located
+from pymc_sgmcmc.divergences import (
+    FARTHEST,
+    MAX_FAILURES,
+    Bounds,
+    divergence,
+    gave_up,
+    not_located,
+    reason,
+)
 from pymc_sgmcmc.kernel import arrays
 from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.observed import BLOCK, Observed
@@ -64,14 +72,15 @@ class Lifecycle(Observed):
         steps = self.steps_per_draw
         self._open(q)
         output, last = self._advance(q)
-        h, finite = last["step_size"], output.is_finite
+        h, bounds = last["step_size"], self.watched.bounds
+        finite = output.is_finite and not bounds.exceeded(output)
         warning = warning or self.notice()
         if finite:
             q = self._to_position(output.q)
             self.carried, self.failures = output.state, 0
             self._observe(q, output)
         else:
-            diverged = self._diverge(q, h)
+            diverged = self._diverge(q, h, reason(output, bounds, self.target.size))
             warning = warning or diverged
         warning = warning or self._finding()
         stats = self._carried() if self._reports_state else {}
@@ -97,7 +106,7 @@ class Lifecycle(Observed):
         ]
 
     def _begin(self, q: np.ndarray) -> tuple[np.ndarray, SamplerWarning | None]:
-        """Where the chain starts, and what is to be said of it."""
+        """Find where the chain starts, and what is to be said of it."""
         q, warning = self._starts.find(q, self.rng, self._probe, jitter=self.jitter), None
         if self._tuner is not None:
             if not self.tune:
@@ -107,6 +116,9 @@ class Lifecycle(Observed):
                 )
             self.tuned = self._tuner.start(self.tuned, q, self.capacity(), self.rng)
             q = self._tuner.position(self.tuned, 0.5 * self.rng.standard_normal(len(q)))
+            if self._plan.metric:  # what is nearer, the tuner judges
+                bounds = Bounds(reach=FARTHEST * self.target.size)
+                self.watched = replace(self.watched, bounds=bounds)
             if not self.tuned.decrement < 2 * self.target.size:
                 warning = not_located(self.name, self.tuned.decrement, self.target.size)
         self.carried = tuple(self.initial_state(self.rng).values())
@@ -197,17 +209,17 @@ class Lifecycle(Observed):
             self.running_sums = RunningSums.start(self.running_sums.origin)
         return self._tuner.position(self.tuned, np.zeros(len(q))) if cut else q
 
-    def _diverge(self, q: np.ndarray, step_size: float) -> SamplerWarning:
-        """Roll back to the last finite q with fresh momentum, or give up."""
+    def _diverge(self, q: np.ndarray, step_size: float, what: str) -> SamplerWarning:
+        """Roll back to the last good q with fresh momentum, or give up; `what` has happened."""
         self.carried = self._fresh()
         self.running_sums = RunningSums.start(self._to_coordinates(q))
         self.divergences += 1
         self.failures += 1
         where, tuned = f"{self.name}, draw {self.draw}", self._schedule is None
         if self.failures >= MAX_FAILURES:
-            raise gave_up(where, step_size, self.target, q, tuned=tuned)
+            raise gave_up(where, what, step_size, self.target, q, tuned=tuned)
         first = self.divergences == 1
-        return divergence(where, step_size, self.draw, self.tune, first=first, tuned=tuned)
+        return divergence(where, what, step_size, self.draw, self.tune, first=first, tuned=tuned)
 
     def _fresh(self) -> tuple[np.ndarray, ...]:
         """A fresh state, but for what is learned."""

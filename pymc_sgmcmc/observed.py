@@ -83,6 +83,7 @@ class Observed(ChainStep):
             without = self._variance(q, replace(self.tuned, control=False))
             plain = float(without.mean() / variance.mean())
         rate = h * variance / 2
+        constant = self._step_is_constant and self.keeps_its_law
         return Sight(
             where=f"{self.name}, draw {self.draw}",
             target=self.target,
@@ -95,12 +96,11 @@ class Observed(ChainStep):
             plain=plain,
             energy=self.watched.energy,
             dimension=self.space.dimension,
-            stationary=(
-                self._step_is_constant
-                and self._source.independent
-                and self.keeps_its_law
-                and not self.space.curved
-            ),
+            stationary=constant and self._source.independent and not self.space.curved,
+            constant=constant,
+            located=self._tuner is not None,
+            learned=self._plan.metric,
+            mass=float(self._coefficients.get("mass", np.nan)),
         )
 
     def _variance(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:

@@ -19,11 +19,11 @@ def critical(alpha: float, freedom: float, tests: int) -> float:
     return float(-stdtrit(freedom, alpha / (2 * tests)))
 
 
-def largest_energy(d: int) -> float:
-    """What p.p of `d` standard normals exceeds once in 10^9 times."""
+def largest_energy(d: int, chance: float = 1e-9) -> float:
+    """What p.p of `d` standard normals exceeds with that chance."""
     from scipy.special import chdtri
 
-    return float(chdtri(d, 1e-9))
+    return float(chdtri(d, chance))
 
 
 def is_wrong(deviation, error, tolerance: float, times: float):

@@ -114,7 +114,10 @@ class Tuner:
             S = window.shrunk_covariance(before=tuned.slow**-2)
             coordinates = coordinates.scaled(np.linalg.cholesky(S) if S.ndim == 2 else np.sqrt(S))
         points = coordinates.of(old.position(np.array(window.points)))
-        tuned = self._centred(replace(tuned, warming=False), coordinates)
+        # Other step methods may have moved the posterior since it was located: what diverged in the
+        # metric that was right then says nothing of this one.
+        shrink = 1.0 if tuned.warming and self._target.shared else tuned.shrink
+        tuned = self._centred(replace(tuned, warming=False, shrink=shrink), coordinates)
         tuned = self._paid(self._measure(tuned, points, rng, window.others), before)
         return self._begun(tuned, window.index + 1)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_sgmcmc.cause import cause, percent
 from pymc_sgmcmc.coordinates import Coordinates
+from pymc_sgmcmc.divergences import UNBOUNDED, Bounds
 from pymc_sgmcmc.findings import Alarm
 from pymc_sgmcmc.noise_rules import SLOWEST
 from pymc_sgmcmc.significance import critical, excess, largest_energy
@@ -55,6 +56,14 @@ class Sight:
         That of the space of q, in which p.p is a chi-square: d, or less on a manifold.
     stationary : bool
         Whether W says anything: step sizes constant, and batches independent.
+    constant : bool
+        Whether all draws are from one law.
+    located : bool
+        Whether tuning has found the posterior; else a chain may still be on its way.
+    learned : bool
+        Whether the sampler's coordinates are in posterior sds.
+    mass : float
+        The thermal mass; NaN without thermostats.
     """
 
     where: str
@@ -69,6 +78,10 @@ class Sight:
     energy: float
     dimension: int
     stationary: bool
+    constant: bool
+    located: bool
+    learned: bool
+    mass: float
 
 
 def is_due(draws: int) -> bool:
@@ -79,6 +92,8 @@ def is_due(draws: int) -> bool:
 
 def look(watched: Watched, sight: Sight) -> Watched:
     """What is known after a look."""
+    if sight.constant and watched.bounds.energy == np.inf:
+        watched = replace(watched, bounds=_limits(sight))
     seen = watched
     if sight.stationary:
         width, scale = sight.width, np.sqrt(sight.width.sums.steps)
@@ -103,8 +118,22 @@ def look(watched: Watched, sight: Sight) -> Watched:
 
 def start(watched: Watched, sight: Sight) -> Watched:
     """What is known where tuning ends: `sight` is of its last draws."""
-    watched = replace(watched, main=_main(sight.tuned.coordinates))
+    bounds = _limits(sight) if sight.constant and sight.located else UNBOUNDED
+    watched = replace(watched, main=_main(sight.tuned.coordinates), bounds=bounds)
     return watched.heard([_thermostat(sight), _bounds(sight), _metric(sight)])
+
+
+def _limits(sight: Sight) -> Bounds:
+    """What makes a draw a divergence from here on."""
+    return Bounds.of_chain(
+        len(sight.noise),
+        sight.dimension,
+        float(sight.width.sums.mean("p2").sum()) / sight.dimension,
+        sight.friction,
+        sight.temperature,
+        sight.mass,
+        learned=sight.learned,
+    )
 
 
 def _main(coordinates: Coordinates) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
+from pymc_sgmcmc.divergences import UNBOUNDED, Bounds
 from pymc_sgmcmc.findings import Alarm
 
 __all__ = ["POOLED", "SEEN", "Watched"]
@@ -35,6 +36,8 @@ class Watched:
         The coordinate of q that each coordinate of the metric is, or mostly is.
     energy : float
         The largest p.p before an inner step.
+    bounds : Bounds
+        What makes a draw a divergence.
     said : tuple of str
         The kinds of alarms that have been told, or will be.
     pending : tuple of (str, str)
@@ -48,6 +51,7 @@ class Watched:
     freedom: int = 0
     temperature: float = np.nan
     energy: float = 0.0
+    bounds: Bounds = UNBOUNDED
     said: tuple[str, ...] = ()
     pending: tuple[tuple[str, str], ...] = ()
 

@@ -197,7 +197,7 @@ def test_one_excursion_is_seen_at_the_next_look(cls):
         step = cls(step_size=0.1, metric=1 / PRECISIONS)
     point, warnings = walk(step, begun(step, model), 100)
     assert kinds(warnings) == []
-    step.carried = (step.carried[0] + 30.0, *step.carried[1:])
+    step.carried = (step.carried[0] + 6.5, *step.carried[1:])  # less than a divergence
     point, warnings = walk(step, point, 160)
     assert "excursion" in kinds(warnings) and kinds(warnings[:149]) == []
     (text,) = [warning.message for warning in warnings if warning and warning.extra == "excursion"]
@@ -283,7 +283,8 @@ def sight_of(**facts):
     settings = {
         "where": "x, draw 7", "target": target, "tuned": tuned, "width": width,
         "noise": np.zeros(3), "temperature": 1.0, "friction": None, "time": 0.0, "plain": None,
-        "energy": 0.0, "dimension": 3, "stationary": True,
+        "energy": 0.0, "dimension": 3, "stationary": True, "constant": True, "located": True,
+        "learned": True, "mass": np.nan,
     }  # fmt: skip
     return Sight(**settings | facts)
 
