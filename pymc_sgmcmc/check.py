@@ -14,6 +14,12 @@ from pymc_sgmcmc.findings import Alarm, Finding
 from pymc_sgmcmc.gradient_findings import gradient_findings
 from pymc_sgmcmc.implied import MEAN_TOLERANCE, VARIANCE_TOLERANCE
 from pymc_sgmcmc.mixing import ESS, R_HAT, mixing_finding
+from pymc_sgmcmc.monte_carlo import (
+    MonteCarlo,
+    monte_carlo_finding,
+    monte_carlo_of,
+    monte_carlo_table,
+)
 from pymc_sgmcmc.sd_plot import plot_sd_ratios
 from pymc_sgmcmc.tables import aligned
 from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
@@ -53,6 +59,11 @@ class Check:
         standard errors ``sd_ratio_error`` and ``mean_error_error``; ``width``, the variance ratio
         that chains of this package saw, and ``width_error``. NaN: not computed. Detection
         limits are in its attributes.
+    monte_carlo : xarray.Dataset
+        One value for each entry of the model's continuous variables, dimension ``parameter``, on
+        their own scale: ``mean``, ``sd``, and the 5 and 95 % quantiles ``q5`` and ``q95`` of the
+        draws, with their Monte Carlo standard errors ``mean_error`` and so on; ``sd_bound``, half
+        the relative width of a 95 % interval of the sd.
     findings : tuple of Finding
         The sections of the report.
 
@@ -72,6 +83,12 @@ class Check:
 
     dataset: xr.Dataset
     findings: tuple[Finding, ...]
+    figures: MonteCarlo
+
+    @property
+    def monte_carlo(self) -> xr.Dataset:
+        """Means, sds and quantiles with their Monte Carlo errors."""
+        return self.figures.dataset()
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
@@ -106,7 +123,7 @@ class Check:
             for text in filter(None, texts):
                 lines += _wrapped(text, head)
                 head = " " * len(head)
-        lines += ["", *self._table(), ""]
+        lines += ["", *self._table(), "", *monte_carlo_table(self.figures, ROWS), ""]
         if any(str(name).split("[")[0].endswith("__") for name in names):
             lines += [*_wrapped(_SCALE), ""]
         return "\n".join([*lines, *_wrapped(_BLIND)])
@@ -148,21 +165,27 @@ class Checker:
     """
 
     def __init__(self, model: Model):
+        self._model = model
         self._unconstrain = Unconstrain(model)
         self._exact = ExactGradients(model)
 
     def __call__(self, idata: Any, *, progressbar: bool = True) -> Check:
         draws = self._unconstrain(idata)
+        figures = monte_carlo_of(idata, self._model)
         # Mixing comes first: the others assume it.
-        findings = [mixing_finding(draws), width_finding(idata, draws.names, draws.places)]
-        findings += gradient_findings(self._exact, draws, progressbar=progressbar)
-        return Check(_dataset(draws, findings), tuple(findings))
+        findings = [mixing_finding(draws), monte_carlo_finding(figures)]
+        # No error of the draws can be seen that is below what chance makes of them.
+        blur = findings[1].numbers
+        findings.append(width_finding(idata, draws.names, draws.places, blur))
+        findings += gradient_findings(self._exact, draws, blur, progressbar=progressbar)
+        return Check(_dataset(draws, findings), tuple(findings), figures)
 
 
 def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -> Check:
     """Look for signs that draws are not those of the model's posterior.
 
-    First whether the chains have mixed. Then, from the gradient of the log-posterior on all rows at
+    First whether the chains have mixed, and how far Monte Carlo errors let means and sds be known.
+    Then, from the gradient of the log-posterior on all rows at
     40 to 400 of the draws, which sds and means they should have. Draws of any sampler will do, and
     those of a variational approximation; not only of this package.
 

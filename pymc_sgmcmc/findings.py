@@ -17,8 +17,8 @@ class Alarm:
     Attributes
     ----------
     kind : str
-        "mixing", "width", "sd" or "mean"; while sampling, "width", "excursion", "thermostat",
-        "centre", "noise", "bound" or "metric".
+        "mixing", "error" (Monte Carlo), "width", "sd" or "mean"; while sampling, "width",
+        "excursion", "thermostat", "centre", "noise", "bound", "metric" or "error".
     text : str
         What was seen, its cause and the remedy.
     """

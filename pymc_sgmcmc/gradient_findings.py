@@ -1,5 +1,8 @@
 """What exact gradients say of the reported sds and means, in words."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from pymc_sgmcmc.exact_gradients import ExactGradients, obstacle
@@ -25,9 +28,17 @@ _TOO_NARROW = (
 
 
 def gradient_findings(
-    exact: ExactGradients, draws: FlatDraws, *, progressbar: bool = True
+    exact: ExactGradients,
+    draws: FlatDraws,
+    blur: Mapping[str, float] = MappingProxyType({}),
+    *,
+    progressbar: bool = True,
 ) -> list[Finding]:
-    """Two findings: of the sds, and of the means."""
+    """Two findings: of the sds, and of the means.
+
+    `blur`: the largest Monte Carlo errors, as `monte_carlo_finding` has them in its numbers: no
+    detection limit is below them.
+    """
     why = obstacle(draws)
     if why:
         nothing = np.full(draws.size, np.nan)
@@ -42,10 +53,13 @@ def gradient_findings(
                 f"The gradients at {result.gradients} draws imply no sd of any coordinate: they "
                 "are not finite, or two coordinates are the same."
             )
-    return [_sds(draws.names, result, why), _means(draws.names, result, why)]
+    of_sd, of_mean = (
+        blur.get(key, 0.0) for key in ("sd_monte_carlo_percent", "mean_monte_carlo_sds")
+    )
+    return [_sds(draws.names, result, why, of_sd), _means(draws.names, result, why, of_mean)]
 
 
-def _sds(names: tuple[str, ...], result: Implied, why: str) -> Finding:
+def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Finding:
     m, wrong = result.gradients, result.wrong_sd
     t, ratio, error = result.critical, result.variance_ratio, result.variance_ratio_error
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -57,7 +71,7 @@ def _sds(names: tuple[str, ...], result: Implied, why: str) -> Finding:
         return Finding(title, notes=(why,), figures=figures)
     measured = np.isfinite(ratio) & np.isfinite(error)
     largest = np.max(error, where=measured, initial=0.0)
-    limit = max(50 * t * largest, 50 * VARIANCE_TOLERANCE) if measured.any() else np.nan
+    limit = max(50 * t * largest, 50 * VARIANCE_TOLERANCE, blur) if measured.any() else np.nan
     alarms, passed, notes = [], "", []
     if wrong.any():
         order = sorted(np.flatnonzero(wrong), key=lambda i: -abs(np.log(ratio[i])))
@@ -95,7 +109,7 @@ def _sds(names: tuple[str, ...], result: Implied, why: str) -> Finding:
     return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
 
 
-def _means(names: tuple[str, ...], result: Implied, why: str) -> Finding:
+def _means(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Finding:
     m, wrong = result.gradients, result.wrong_mean
     t, delta, error = result.critical, result.mean_error, result.mean_error_error
     figures = {"mean_error": delta, "mean_error_error": error}
@@ -106,7 +120,7 @@ def _means(names: tuple[str, ...], result: Implied, why: str) -> Finding:
         return Finding(title, notes=(why,), figures=figures)
     measured = np.isfinite(delta) & np.isfinite(error)
     largest = np.max(error, where=measured, initial=0.0)
-    limit = max(t * largest, MEAN_TOLERANCE) if measured.any() else np.nan
+    limit = max(t * largest, MEAN_TOLERANCE, blur) if measured.any() else np.nan
     alarms, passed, notes = [], "", []
     if wrong.any():
         order = sorted(np.flatnonzero(wrong), key=lambda i: -abs(delta[i]))

@@ -1,6 +1,7 @@
 """What the running sums of all chains say of the width of the draws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ NOTHING = (
 )
 
 
-def width_finding(idata: Any, names: Sequence[str], places: Sequence[int]) -> Finding:
+def width_finding(
+    idata: Any,
+    names: Sequence[str],
+    places: Sequence[int],
+    blur: Mapping[str, float] = MappingProxyType({}),
+) -> Finding:
     """Judge the variance ratios W that chains of this package keep.
 
     Parameters
@@ -34,6 +40,9 @@ def width_finding(idata: Any, names: Sequence[str], places: Sequence[int]) -> Fi
         Of the d continuous coordinates of the model.
     places : sequence of int
         The number of each among all value variables of the model.
+    blur : mapping
+        The largest Monte Carlo errors, as `monte_carlo_finding` has them in its numbers: no
+        detection limit is below them.
     """
     figures = {name: np.full(len(names), np.nan) for name in ("width", "width_error")}
     samplers = samplers_in(idata)
@@ -57,7 +66,8 @@ def width_finding(idata: Any, names: Sequence[str], places: Sequence[int]) -> Fi
                          "those that a chain of this length stores.")  # fmt: skip
     passed = ""
     if limits and not alarms:
-        limit = 50 * max(*limits, TOLERANCE)
+        limit = max(*(50 * limit for limit in limits), 50 * TOLERANCE,
+                    blur.get("sd_monte_carlo_percent", 0.0))  # fmt: skip
         passed = (
             "By the gradients that the chains saw, the variances are right. Sd errors below "
             f"{limit:.0f} % would not have been seen."

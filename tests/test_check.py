@@ -68,7 +68,7 @@ def test_exact_draws_pass(regression):
     np.testing.assert_allclose(found.dataset.sd_ratio, ratio, rtol=1e-5)
     np.testing.assert_allclose(found.dataset.mean_error, error, atol=1e-5)
     text = str(found)
-    assert text.count("PASS") == 3 and "would not have been seen" in text
+    assert text.count("PASS") == 4 and "would not have been seen" in text
     assert "Sd errors below 10 %" in text and "What no check sees" in text
     assert max(map(len, text.splitlines())) <= 96
 
