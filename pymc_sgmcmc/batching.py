@@ -10,7 +10,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.checks import is_word, natural
 from pymc_sgmcmc.minibatch import batch_size_of, has_total_size, minibatches
 from pymc_sgmcmc.row_axes import number_of_rows, row_dim, value_of
 from pymc_sgmcmc.total_sizes import total_sizes
@@ -158,7 +158,7 @@ def _sizes(batch_size: Any, model: Model) -> dict[str, int]:
     """Return the batch size of each observed variable to be minibatched, by its name."""
     if batch_size is None:
         return {}
-    if batch_size == AUTO:
+    if is_word(batch_size, AUTO):
         with_rows = [rv for rv in model.observed_RVs if rv.type.ndim]
         return {rv.name: START_SIZE for rv in with_rows if number_of_rows(model, rv) > FEW_ROWS}
     if not isinstance(batch_size, Mapping):

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from pymc import Model
 
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.findings import Alarm, Finding
 from pymc_sgmcmc.gradient_findings import gradient_findings
 from pymc_sgmcmc.implied import MEAN_TOLERANCE, VARIANCE_TOLERANCE
 from pymc_sgmcmc.mixing import ESS, R_HAT, mixing_finding
+from pymc_sgmcmc.sampled_data import refuse_other_data
 from pymc_sgmcmc.sd_plot import plot_sd_ratios
 from pymc_sgmcmc.tables import aligned
 from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
@@ -148,10 +149,11 @@ class Checker:
     """
 
     def __init__(self, model: Model):
-        self._unconstrain = Unconstrain(model)
+        self._model, self._unconstrain = model, Unconstrain(model)
         self._exact = ExactGradients(model)
 
     def __call__(self, idata: Any, *, progressbar: bool = True) -> Check:
+        refuse_other_data(idata, self._model)
         draws = self._unconstrain(idata)
         # Mixing comes first: the others assume it.
         findings = [mixing_finding(draws), width_finding(idata, draws.names, draws.places)]
@@ -201,7 +203,7 @@ def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -
     >>> found.alarms
     ()
     """
-    return Checker(pm.modelcontext(model))(idata, progressbar=progressbar)
+    return Checker(model_of(model))(idata, progressbar=progressbar)
 
 
 def _dataset(draws: FlatDraws, findings: list[Finding]) -> xr.Dataset:

@@ -12,21 +12,19 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.backends import Backend, interpreted
 from pymc_sgmcmc.batching import AUTO, find_batches
+from pymc_sgmcmc.checks import is_word
 from pymc_sgmcmc.density import log_density_terms
-from pymc_sgmcmc.entries import entry_name
+from pymc_sgmcmc.entries import entry_name, shaped
 from pymc_sgmcmc.evaluation import Evaluation, Part
-from pymc_sgmcmc.inspection import (
-    check_initial_point,
-    check_model,
-    refuse_missing,
-)
+from pymc_sgmcmc.inspection import check_dims, check_model, refuse_missing
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
 from pymc_sgmcmc.rows import find_groups
 from pymc_sgmcmc.separation import prove_separation
+from pymc_sgmcmc.support import check_initial_point
 from pymc_sgmcmc.total_sizes import total_sizes
 
 __all__ = ["Target"]
@@ -70,8 +68,6 @@ class Target:
         d, the length of q.
     groups : list of RowGroup
         The minibatched observed variables.
-    batch_sizes : list of int
-        Rows in a batch, for each group.
     shared : dict
         Shared variables that stand for the other free variables, by value variable.
     potential : Potential
@@ -98,6 +94,7 @@ class Target:
     ):
         given, model = model, full_data(model)
         check_model(model, vars)
+        check_dims(model)
         batches = find_batches(given, model, batch_size)
         point = dict(model.initial_point() if initial_point is None else initial_point)
         missing = [var.name for var in model.value_vars if var.name not in point]
@@ -117,7 +114,7 @@ class Target:
 
         names = {shared: var.name for var, shared in self.shared.items()}
         self.groups = find_groups(model, batches, terms, names, rows or {}) if batches else []
-        self.batch_sizes = [batch.size for batch in batches]
+        self._automatic = is_word(batch_size, AUTO)
         self.model, self._batches, self._total_sizes = model, batches, total_sizes(given, model)
         self.check_lengths()
         self._terms, self._point = terms, point
@@ -128,7 +125,7 @@ class Target:
         self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
         self.size = self.potential.size
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
-        self._log(model, until=", until tuned" if batch_size == AUTO else "")
+        self._log(model, until=", until tuned" if self._automatic else "")
         if any(batch.data for batch in batches):
             _log.warning(
                 "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
@@ -145,11 +142,19 @@ class Target:
         exact = [rv.name for rv in model.basic_RVs + model.potentials if rv.name not in batched]
         _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {', '.join(exact)}.")
 
+    @property
+    def batch_sizes(self) -> list[int]:
+        """Rows in a batch of each group; where that is to be tuned, at most those there are now."""
+        sizes = [batch.size for batch in self._batches]
+        if not self._automatic:
+            return sizes
+        return [min(n, size) for n, size in zip(self.check_lengths().tolist(), sizes, strict=True)]
+
     def check_lengths(self) -> np.ndarray:
         """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
         lengths = [group.length() for group in self.groups]
         for group, batch, length in zip(self.groups, self._batches, lengths, strict=True):
-            if batch.size > length:
+            if batch.size > length and not self._automatic:
                 raise ValueError(
                     f"batch_size={batch.size} is larger than the {length} rows of "
                     f"{', '.join(group.observed)}: choose at most {length}, or "
@@ -184,6 +189,19 @@ class Target:
         """The value variables that are not sampled and that a minibatched term depends on."""
         leaves = set(graph_inputs([term for group in self.groups for term in group.terms]))
         return [var.name for var, shared in self.shared.items() if shared in leaves]
+
+    @property
+    def terms(self) -> Mapping[TensorVariable, TensorVariable]:
+        """The elementwise log-density of each random variable and potential, on all rows."""
+        return self._terms
+
+    def terms_at(self, q: np.ndarray) -> dict[TensorVariable, np.ndarray]:
+        """Their values at `q` (d,). Interpreted: seconds, and no compiler."""
+        values = dict(zip(self.vars, shaped(q, self.shapes), strict=True))
+        outputs = interpreted(self.vars, list(self._terms.values()))(
+            *(np.asarray(value, dtype=var.dtype) for var, value in values.items())
+        )
+        return dict(zip(self._terms, map(np.asarray, outputs), strict=True))
 
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
@@ -264,7 +282,7 @@ class Target:
     def _kept_predictors(self) -> list[list[Predictor]] | None:
         """The predictors of all groups, where slopes in them take little memory."""
         found = [find_predictors(group, self.vars) for group in self.groups]
-        if not found or None in found:
+        if not all(found):  # also where a group has none at all
             return None
         kept = sum(n * len(own) for n, own in zip(self.check_lengths(), found, strict=True))
         return found if kept <= KEPT else None
