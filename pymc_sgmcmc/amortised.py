@@ -34,6 +34,7 @@ class Amortised(Momentum, ABC):
     extra_stats = ("acceptance", "factor")
     learned = ("factor",)
     descends = False
+    corrects = True
     trajectories = True
 
     def __init__(self, vars: Any, *, step_size: Any, target_accept: float | None,

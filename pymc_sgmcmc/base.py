@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
-from pymc import modelcontext
 from pymc.blocking import PointType
 from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
@@ -15,9 +14,11 @@ from pymc.util import get_value_vars_from_user_vars
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.chain import STAGES, STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.checks import fraction, natural, positive
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.curvature import largest_curvature
 from pymc_sgmcmc.entries import places
 from pymc_sgmcmc.estimator import Estimator
+from pymc_sgmcmc.gradient_flow import refuse_without_gradient
 from pymc_sgmcmc.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.kernel import Kernel, arrays
 from pymc_sgmcmc.lifecycle import Lifecycle
@@ -161,7 +162,7 @@ class SGMCMC(Sampler, Lifecycle):
         self._check_exploration()
         backend = Backend(backend, compile_kwargs)
 
-        model = modelcontext(model)
+        model = model_of(model)
         if vars is None:
             vars = model.continuous_value_vars
         else:
@@ -170,6 +171,8 @@ class SGMCMC(Sampler, Lifecycle):
         self.target = settings.target(model, vars, rows, point, backend)
         self.space = Space([manifold_of(model, var) for var in vars], self.target.shapes)
         self._check_target(settings)
+        if not self.corrects:
+            refuse_without_gradient(self.target.terms, vars)
         self._source = settings.source(self.target)
         warn_about_deterministics(model, self.target.model)
         minibatched = bool(self.target.groups)

@@ -8,7 +8,7 @@ from pymc import Model
 from pytensor.graph.basic import Apply
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.checks import is_word, natural
 from pymc_sgmcmc.minibatch import batch_size_of, has_total_size, minibatches
 from pymc_sgmcmc.row_axes import number_of_rows, row_dim
 from pymc_sgmcmc.total_sizes import total_sizes
@@ -59,7 +59,7 @@ class Wish:
 
 def is_auto(batch_size: Any) -> bool:
     """Whether the batch size is to be tuned."""
-    return isinstance(batch_size, str) and batch_size == AUTO
+    return is_word(batch_size, AUTO)
 
 
 def find_wishes(model: Model, full: Model, batch_size: Any, shapes: Shapes) -> list[Wish]:

@@ -1,11 +1,21 @@
 """Why draws are too wide or too narrow, and what to do about it."""
 
-__all__ = ["cause", "percent"]
+__all__ = ["cause", "percent", "times_of"]
 
 
 def percent(ratio: float) -> str:
     """How far an sd is off whose square is off by a factor `ratio`."""
     return f"{100 * (max(ratio, 0.0) ** 0.5 - 1):+.0f} %"
+
+
+def times_of(ratio: float, error: float) -> str:
+    """A variance ratio in words; a negative one is no ratio."""
+    if ratio <= 0:
+        return (
+            "not to be had: the draws move downhill with their gradient, as in no posterior (the "
+            "chain is still on its way, or has not mixed)"
+        )
+    return f"{ratio:.2f} ± {error:.2f} times what it should be, the sd {percent(ratio)}"
 
 
 def cause(temperature: float, ratio: float, noise: float) -> str:

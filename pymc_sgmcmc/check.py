@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from pymc import Model
 
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.findings import Alarm, Finding
 from pymc_sgmcmc.gradient_findings import gradient_findings
@@ -20,6 +20,7 @@ from pymc_sgmcmc.monte_carlo import (
     monte_carlo_of,
     monte_carlo_table,
 )
+from pymc_sgmcmc.sampled_data import refuse_other_data
 from pymc_sgmcmc.sd_plot import plot_sd_ratios
 from pymc_sgmcmc.tables import aligned
 from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
@@ -165,11 +166,11 @@ class Checker:
     """
 
     def __init__(self, model: Model):
-        self._model = model
-        self._unconstrain = Unconstrain(model)
+        self._model, self._unconstrain = model, Unconstrain(model)
         self._exact = ExactGradients(model)
 
     def __call__(self, idata: Any, *, progressbar: bool = True) -> Check:
+        refuse_other_data(idata, self._model)
         draws = self._unconstrain(idata)
         figures = monte_carlo_of(idata, self._model)
         # Mixing comes first: the others assume it.
@@ -224,7 +225,7 @@ def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -
     >>> found.alarms
     ()
     """
-    return Checker(pm.modelcontext(model))(idata, progressbar=progressbar)
+    return Checker(model_of(model))(idata, progressbar=progressbar)
 
 
 def _dataset(draws: FlatDraws, findings: list[Finding]) -> xr.Dataset:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc import Model, modelcontext
+from pymc import Model
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.compat import from_groups, to_groups
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.identity import check_identity, identity_of
 from pymc_sgmcmc.resumable import Resumable
 from pymc_sgmcmc.segments import Segment, append_segment, read_segments
@@ -64,7 +65,7 @@ def save(idata: Any, step: Resumable, folder: str | Path, *, model: Any = None) 
     >>> load("run").posterior.equals(idata.posterior)
     True
     """
-    identity = identity_of(_resumable(step), modelcontext(model))
+    identity = identity_of(_resumable(step), model_of(model))
     append_segment(Path(folder), _segment(to_groups(idata), identity), [])
 
 
@@ -162,7 +163,7 @@ def resume(
     >>> idata.posterior.sizes["draw"]
     2000
     """
-    folder, step, model = Path(folder), _resumable(step), modelcontext(model)
+    folder, step, model = Path(folder), _resumable(step), model_of(model)
     draws = natural("draws", draws)
     every = draws if every is None else natural("every", every)
     taken = sorted(set(sample_kwargs).intersection(OURS))

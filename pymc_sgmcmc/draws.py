@@ -27,6 +27,21 @@ def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr
             f"A {type(idata).__name__} without a posterior has no draws: pass what pm.sample or "
             "approx.sample returned."
         ) from None
+    if not isinstance(posterior, xr.Dataset):  # a node of a DataTree is one, seen as such
+        posterior = getattr(posterior, "dataset", posterior)
+    if not posterior.data_vars:
+        raise ValueError("The posterior is empty: it holds no variable.")
+    missing = [dim for dim in ("chain", "draw") if dim not in posterior.sizes]
+    if missing:
+        raise ValueError(
+            f"The posterior lacks the dimensions {missing}: pass what pm.sample returned, before "
+            "chains are averaged or stacked."
+        )
+    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    if 0 in sizes:
+        raise ValueError(
+            f"The posterior has no draws ({sizes[0]} chains of {sizes[1]}): sample some."
+        )
     names = [var_names] if isinstance(var_names, str) else var_names
     unknown = [] if names is None else [name for name in names if name not in posterior.data_vars]
     if unknown:
@@ -47,7 +62,13 @@ def sampler_stat(idata: Any, name: str) -> np.ndarray | None:
     """
     stats = getattr(idata, "sample_stats", {})
     if name in stats:
-        return np.atleast_3d(stats[name].values)
+        values = np.atleast_3d(stats[name].values)
+        if 0 in values.shape:
+            raise ValueError(
+                f"The sample stats have no draws ({name} has shape {stats[name].shape}): sample "
+                "some."
+            )
+        return values
     flat = re.compile(rf"sampler_(\d+)__{re.escape(name)}")
     found = {int(match[1]): key for key in stats if (match := flat.fullmatch(str(key)))}
     if not found:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
-from pymc import modelcontext
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.traversal import truncated_graph_inputs
 
 from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.signatures import shows_its_arguments
 
 __all__ = ["Gibbs"]
@@ -83,7 +83,7 @@ class Gibbs(BlockedStep):
         initial_point: PointType | None = None,
         blocked: bool = True,
     ):
-        model = modelcontext(model)
+        model = model_of(model)
         values = get_value_vars_from_user_vars(vars, model)
         if len(values) != 1:
             names = [value.name for value in values]

@@ -69,15 +69,17 @@ def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Find
     title = "Sds"
     if why:
         return Finding(title, notes=(why,), figures=figures)
-    measured = np.isfinite(ratio) & np.isfinite(error)
+    measured = np.isfinite(ratio) & np.isfinite(error) & (ratio > 0)  # no variance is below zero
     largest = np.max(error, where=measured, initial=0.0)
     limit = max(50 * t * largest, 50 * VARIANCE_TOLERANCE, blur) if measured.any() else np.nan
     alarms, passed, notes = [], "", []
     if wrong.any():
-        order = sorted(np.flatnonzero(wrong), key=lambda i: -abs(np.log(ratio[i])))
+        order = sorted(np.flatnonzero(wrong), key=lambda i: -abs(np.log(max(ratio[i], 1e-300))))
         phrases = [
             f"{names[i]} has {sd_ratio[i]:.2f} ± {sd_ratio_error[i]:.2f} times that sd, too "
             f"{'wide' if ratio[i] > 1 else 'narrow'}"
+            if ratio[i] > 0
+            else f"{names[i]} moves downhill with its gradient, as in no posterior"
             for i in order
         ]
         causes = [_TOO_WIDE] * bool((wrong & (ratio > 1)).any())
@@ -103,8 +105,10 @@ def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Find
         )
     if not measured.all():
         who = listed([names[i] for i in np.flatnonzero(~measured)])
-        notes.append(f"No sd is implied for {who}: the posterior is far from normal there (or a "
-                     "manifold), or the draws are far from the posterior.")  # fmt: skip
+        notes.append(
+            f"Not conclusive for {who}, of which no sd is implied: the posterior is far from "
+            "normal there (or a manifold), or the draws are far from the posterior."
+        )
     numbers = {"gradient_draws": m, "critical_value": t, "sd_detection_limit_percent": limit}
     return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
 
@@ -143,6 +147,6 @@ def _means(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Fi
         notes += [_WEAK] if limit > 1 else []
     if not measured.all():
         who = listed([names[i] for i in np.flatnonzero(~measured)])
-        notes.append(f"No mean is implied for {who}, as no sd is.")
+        notes.append(f"Not conclusive for {who}: no mean is implied, as no sd is.")
     numbers = {"mean_detection_limit_sds": limit}
     return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)

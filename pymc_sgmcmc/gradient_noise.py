@@ -34,13 +34,20 @@ class RowNoise:
         much between points, or comes from few rows.
     count : int
         How many batches each S_k comes from.
+    left_out : list of int
+        The points at which gradients are not finite: no S_k has them.
     """
 
     def __init__(
-        self, covariances: Sequence[np.ndarray], correlated: float, error: float, count: int
+        self,
+        covariances: Sequence[np.ndarray],
+        correlated: float,
+        error: float,
+        count: int,
+        left_out: Sequence[int] = (),
     ):
         self.covariances, self.correlated, self.error = covariances, correlated, error
-        self.count = count
+        self.count, self.left_out = count, list(left_out)
 
     def of(self, sizes: Sequence[int], shares: Sequence[float]) -> np.ndarray:
         """V of batches of `sizes`, a matrix (d, d) or its diagonal."""
@@ -66,12 +73,13 @@ def measure_noise(
 
     `centres`: None for the plain gradient, or where that of a control variate is taken, (d,) for
     all points or (k, d). `precision`: how many times as many batches as usual. `visit`: called with
-    the number of each point.
+    the number of each point. A point at which a gradient, or its square, is not finite is left out.
     """
     dense = coordinates.factor.ndim == 2
     wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
     each = max(2, -(-wanted // len(points)))
     found: dict[str, list[_Covariance]] = {name: [] for name in centres}
+    left_out: dict[str, set[int]] = {name: set() for name in centres}
     for k, n_rows in enumerate(target.check_lengths()):
         size = int(min(SMALL, n_rows))
         sums = {name: _Covariance(size) for name in centres}
@@ -84,7 +92,12 @@ def measure_noise(
                 if centre is not None:
                     at = centre if centre.ndim == 1 else centre[i]
                     gradients = here - [target.row_gradient(at, k, rows) for rows in batches]
-                sums[name].add(pull_all(coordinates.factor, gradients), dense)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    vectors = pull_all(coordinates.factor, gradients)
+                    if not np.isfinite(np.sum(vectors**2)):
+                        left_out[name].add(i)
+                        continue
+                sums[name].add(vectors, dense)
         for name in centres:
             found[name].append(sums[name])
     return {
@@ -92,7 +105,8 @@ def measure_noise(
             [group.covariance() for group in groups],
             max(group.correlated() for group in groups),
             max(group.error() for group in groups),
-            each * len(points),
+            each * (len(points) - len(left_out[name])),
+            sorted(left_out[name]),
         )
         for name, groups in found.items()
     }
@@ -103,7 +117,7 @@ class _Covariance:
 
     def __init__(self, size: int):
         self._size, self._points, self._count, self._total = size, 0, 0, 0.0
-        self._variances, self._squares, self._some = 0.0, 0.0, []
+        self._variances, self._squares, self._some = np.zeros(1), np.zeros(1), []
 
     def add(self, vectors: np.ndarray, dense: bool) -> None:
         """Add the gradients at one point."""
@@ -119,7 +133,7 @@ class _Covariance:
 
     def covariance(self) -> np.ndarray:
         """That of the gradient of one row."""
-        return self._size * self._total / self._count
+        return self._size * self._total / max(self._count, 1)
 
     def error(self) -> float:
         """The standard error of the largest variance, relatively, from how it differs by point."""

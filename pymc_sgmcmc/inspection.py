@@ -59,28 +59,33 @@ def values_at(
     """Return the values of terms of the log-density at a point (value variables by name)."""
     inputs = [v for v in graph_inputs(list(terms.values())) if v.name in point]
     arrays = [np.asarray(point[v.name], dtype=v.dtype) for v in inputs]
-    results = interpreted(inputs, list(terms.values()))(*arrays)
+    with np.errstate(all="ignore"):
+        results = interpreted(inputs, list(terms.values()))(*arrays)
     return dict(zip(terms, map(np.asarray, results), strict=True))
 
 
-def check_initial_point(
-    values: Mapping[Variable, np.ndarray], point: Mapping[str, np.ndarray]
-) -> None:
-    """Raise if a term of the log-density, of these `values` at `point`, is not finite there."""
-    for rv, result in values.items():
-        if not np.isfinite(result).all():
-            raise ValueError(
-                f"The log-density of {rv.name!r} is not finite at the initial point "
-                f"({_shorten(point)}). Choose initial_point= or initval= inside the support, and "
-                "look at the data with model.debug()."
-            )
+def check_dims(model: Model) -> None:
+    """Raise ValueError where the dims of a `pm.Data` do not fit its shape.
 
-
-def _shorten(point: Mapping[str, np.ndarray]) -> str:
-    return ", ".join(
-        f"{name}={np.array2string(np.asarray(value), threshold=4, precision=3)}"
-        for name, value in point.items()
-    )
+    PyMC does not look; xarray does, when all has been sampled.
+    """
+    for variable in model.data_vars:
+        dims = model.named_vars_to_dims.get(variable.name, ())
+        if not isinstance(variable, SharedVariable) or not dims or None in dims:
+            continue
+        shape = variable.get_value(borrow=True).shape
+        lengths = [int(interpreted([], [model.dim_lengths[dim]])()[0]) for dim in dims]
+        if len(shape) != len(dims) or tuple(lengths) == shape:
+            continue
+        said = ", ".join(f"{dim!r} has {n}" for dim, n in zip(dims, lengths, strict=True))
+        cure = "give it the dims of its axes in their order"
+        if sorted(lengths) == sorted(shape) and len(set(shape)) == len(shape):
+            right = tuple(dims[lengths.index(n)] for n in shape)
+            cure = f"its axes are dims={right!r}"
+        raise ValueError(
+            f"The dims of {variable.name!r}, {tuple(dims)!r}, do not fit its shape {shape}: {said} "
+            f"labels. Most likely {cure}; or set other labels with pm.set_data(..., coords=...)."
+        )
 
 
 def warn_about_deterministics(model: Model, full: Model) -> None:

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
 from pymc import Model
 
 from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import spread
 from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.mixing import mixing
+from pymc_sgmcmc.sampled_data import refuse_other_data
 from pymc_sgmcmc.stein import signs, standardized, stein_sums
 from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
 
@@ -55,6 +56,11 @@ class SteinDiscrepancy:
     def __str__(self) -> str:
         how = "covariance" if self.by_covariance else "sds"
         verdict = "are not those of the posterior" if self.p_value <= 0.05 else "may be"
+        if not np.isfinite([self.statistic, self.p_value]).all():
+            return (
+                "Not conclusive: the squared kernel Stein discrepancy is not a number, as kernels "
+                f"or gradients overflow at some of {self.draws} draws."
+            )
         return (
             f"Squared kernel Stein discrepancy {self.statistic:.3g} (0 for draws from the "
             f"posterior), p = {self.p_value:.2g}:\nthe draws {verdict}. From exact gradients at "
@@ -139,7 +145,8 @@ def ksd(
     if (draws := natural("draws", draws)) < FEWEST:
         raise ValueError(f"draws={draws} must be at least {FEWEST}: fewer prove nothing.")
     repetitions = natural("repetitions", repetitions)
-    model = pm.modelcontext(model)
+    model = model_of(model)
+    refuse_other_data(idata, model)
     every = Unconstrain(model)(idata)
     if every.curved.any():
         name = every.names[int(np.argmax(every.curved))]

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,12 @@ from pymc_sgmcmc.divergences import (
     gave_up,
     not_located,
     reason,
+    refuse_without_derivative,
 )
 from pymc_sgmcmc.kernel import arrays
 from pymc_sgmcmc.kernel_output import KernelOutput
+from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.nonfinite import culprit
 from pymc_sgmcmc.observed import BLOCK, Observed
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.schedules import repeated
@@ -30,6 +34,12 @@ from pymc_sgmcmc.watched import Watched
 __all__ = ["Lifecycle"]
 
 _log = logging.getLogger("pymc.sgmcmc")
+
+STARTS = 3
+"""Jittered starts from which the posterior is looked for."""
+
+LOOKS = 3
+"""Divergences after which rows without a gradient are looked for."""
 
 
 class Lifecycle(Observed):
@@ -71,7 +81,7 @@ class Lifecycle(Observed):
             self._refresh()
         steps = self.steps_per_draw
         self._open(q)
-        output, last = self._advance(q)
+        output, last, rows = self._advance(q)
         h, bounds = last["step_size"], self.watched.bounds
         finite = output.is_finite and not bounds.exceeded(output)
         warning = warning or self.notice()
@@ -80,7 +90,7 @@ class Lifecycle(Observed):
             self.carried, self.failures = output.state, 0
             self._observe(q, output)
         else:
-            diverged = self._diverge(q, h, reason(output, bounds, self.target.size))
+            diverged = self._diverge(q, h, rows, output)
             warning = warning or diverged
         warning = warning or self._finding()
         stats = self._carried() if self._reports_state else {}
@@ -107,20 +117,21 @@ class Lifecycle(Observed):
 
     def _begin(self, q: np.ndarray) -> tuple[np.ndarray, SamplerWarning | None]:
         """Find where the chain starts, and what is to be said of it."""
-        q, warning = self._starts.find(q, self.rng, self._probe, jitter=self.jitter), None
+        start, warning = self._start(q), None
         if self._tuner is not None:
             if not self.tune:
                 raise SamplingError(
                     f"{self.name} has settings to tune (step_size={self.step_size!r}) and tune=0: "
                     "give pm.sample some hundred draws to tune, or give all settings."
                 )
-            self.tuned = self._tuner.start(self.tuned, q, self.capacity(), self.rng)
-            q = self._tuner.position(self.tuned, 0.5 * self.rng.standard_normal(len(q)))
+            self.tuned = self._located(q, start)
+            start = self._tuner.position(self.tuned, 0.5 * self.rng.standard_normal(len(q)))
             if self._plan.metric:  # what is nearer, the tuner judges
                 bounds = Bounds(reach=FARTHEST * self.target.size)
                 self.watched = replace(self.watched, bounds=bounds)
             if not self.tuned.decrement < 2 * self.target.size:
-                warning = not_located(self.name, self.tuned.decrement, self.target.size)
+                warning = not_located(self.name, self.tuned, self.target)
+        q = start
         self.carried = tuple(self.initial_state(self.rng).values())
         if self._noise.many:
             self.noise_key = int(self.rng.integers(2**64, dtype=np.uint64))
@@ -143,10 +154,31 @@ class Lifecycle(Observed):
             self.tuned = replace(self.tuned, anchor_gradient=anchor_gradient)
         self._refreshed = None
 
-    def _advance(self, q: np.ndarray) -> tuple[KernelOutput, dict[str, float]]:
+    def _start(self, q: np.ndarray) -> np.ndarray:
+        return self._starts.find(
+            q, self.rng, self._probe, partial(culprit, self.target), jitter=self.jitter
+        )
+
+    def _located(self, q: np.ndarray, start: np.ndarray) -> Tuned:
+        """What is found from `start`; where nothing can be, from another start that `q` leads to.
+
+        A jittered start may lead to a place where numbers overflow, and the next one not.
+        """
+        for attempt in range(STARTS):
+            try:
+                return self._tuner.start(self.tuned, start, self.capacity(), self.rng)
+            except SamplingError as error:
+                if attempt + 1 == STARTS or np.array_equal(start, q):
+                    raise
+                _log.info(f"{self.name}: the chain starts anew, from another point. {error}")
+            start = self._start(q)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _advance(self, q: np.ndarray) -> tuple[KernelOutput, dict[str, float], list[np.ndarray]]:
         """All inner steps of a draw from `q`, in blocks of bounded memory, while it is finite.
 
-        Also the step size, and what else is planned for each step, at the last.
+        Also the step size, and what else is planned for each step, at the last; and the rows of the
+        last block.
         """
         z, state, done = self._to_coordinates(q), self.carried, None
         end, leaps = self.inner_steps + self.steps_per_draw, self._kernel.leaps
@@ -185,7 +217,7 @@ class Lifecycle(Observed):
             last[name] = planned[-1]
         if explores is not None:
             last["sampling"] = not explores[-1]
-        return done, last
+        return done, last, rows
 
     def _blocks(self, end: int) -> list[np.ndarray]:
         """Absolute counts of the inner steps of a draw, of each block."""
@@ -209,17 +241,37 @@ class Lifecycle(Observed):
             self.running_sums = RunningSums.start(self.running_sums.origin)
         return self._tuner.position(self.tuned, np.zeros(len(q))) if cut else q
 
-    def _diverge(self, q: np.ndarray, step_size: float, what: str) -> SamplerWarning:
-        """Roll back to the last good q with fresh momentum, or give up; `what` has happened."""
+    def _diverge(
+        self, q: np.ndarray, step_size: float, rows: list[np.ndarray], output: KernelOutput
+    ) -> SamplerWarning:
+        """Roll back to the last finite q with fresh momentum, or give up.
+
+        `rows`: of the inner steps that led to `output`. If they have no gradient at `q` already, no
+        step size is to blame.
+        """
         self.carried = self._fresh()
         self.running_sums = RunningSums.start(self._to_coordinates(q))
         self.divergences += 1
         self.failures += 1
         where, tuned = f"{self.name}, draw {self.draw}", self._schedule is None
+        what = reason(output, self.watched.bounds, self.target.size)
+        if self.divergences <= LOOKS and not self._has_gradient(q, rows):
+            refuse_without_derivative(where, self.target, q)
         if self.failures >= MAX_FAILURES:
             raise gave_up(where, what, step_size, self.target, q, tuned=tuned)
-        first = self.divergences == 1
-        return divergence(where, what, step_size, self.draw, self.tune, first=first, tuned=tuned)
+        first, left = self.divergences == 1, ""
+        if first and not self.tune and np.isneginf(output.logp) and np.isfinite(output.q).all():
+            left = culprit(self.target, self._to_position(output.q))
+        return divergence(
+            where, what, step_size, self.draw, self.tune, first=first, tuned=tuned, left=left
+        )
+
+    def _has_gradient(self, q: np.ndarray, rows: list[np.ndarray]) -> bool:
+        """Whether the gradient at `q` is finite on all of `rows`."""
+        if not rows:
+            return True
+        sums = self._still(q, rows, len(rows[0]), self.tuned).sums
+        return bool(np.isfinite(sums[MOMENTS.index("g")]).all())
 
     def _fresh(self) -> tuple[np.ndarray, ...]:
         """A fresh state, but for what is learned."""

@@ -34,10 +34,15 @@ class Located:
         Around the mode, or near it, with the inverse Hessian for L L'.
     decrement : float
         g' L L' g at the centre: d at a typical point, near 0 at the mode.
+    value : float
+    gradient : array, shape (d,)
+        U and its gradient there, on all rows.
     """
 
     coordinates: Coordinates
     decrement: float
+    value: float
+    gradient: np.ndarray
 
 
 def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int) -> Located:
@@ -110,7 +115,7 @@ def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations:
             break
         q, value, gradient, halvings = found
         radius = 4 * radius if halvings == 0 else shortest
-    return Located(Coordinates(q, factor), decrement)
+    return Located(Coordinates(q, factor), decrement, value, gradient)
 
 
 def _line_search(potential: Potential, value, gradient, q, step):
@@ -127,5 +132,6 @@ def _line_search(potential: Potential, value, gradient, q, step):
 def _diagonal(target: Target, q: np.ndarray, rng: np.random.Generator) -> Located:
     part = _on(target, target.fixed_rows(rng, PART))
     factor = 1 / np.sqrt(equilibrated(lambda at: part(at)[1], q, rng))
-    _, gradient = target.value_and_gradient(q)
-    return Located(Coordinates(q, factor), float(np.sum((factor * gradient) ** 2)))
+    value, gradient = target.value_and_gradient(q)
+    decrement = float(np.sum((factor * gradient) ** 2))
+    return Located(Coordinates(q, factor), decrement, value, gradient)

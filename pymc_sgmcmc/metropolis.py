@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc import modelcontext
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.checks import fraction_or_none
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.coordinates import pull
 from pymc_sgmcmc.minibatch import minibatches
 
@@ -42,9 +42,10 @@ class Metropolis(SGMCMC, ABC):
 
     learned = ("factor",)
     descends = False
+    corrects = True
 
     def __init__(self, vars: Any, *, target_accept: float | None, model: Any = None, **kwargs):
-        model, name = modelcontext(model), type(self).__name__
+        model, name = model_of(model), type(self).__name__
         self.target_accept = fraction_or_none("target_accept", target_accept)
         for argument in ("batch_size", "batches", "gradient", "noise_estimate"):
             if kwargs.pop(argument, None) is not None:

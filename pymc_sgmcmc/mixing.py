@@ -107,7 +107,8 @@ def mixing_finding(draws: FlatDraws) -> Finding:
                 "mixing",
                 f"The chains have not mixed: {listed(phrases)}. R-hat is to be at most {R_HAT}, "
                 f"effective sizes at least {ESS}. The means and sds are not usable. Run longer, "
-                "start closer, use a metric, or reparametrise (a funnel: non-centred).",
+                "start closer, use a metric, or reparametrise (where the scale of effects "
+                "is unknown, the other one of the centred and the non-centred form).",
             )
         )
     notes = []

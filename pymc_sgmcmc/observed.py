@@ -90,6 +90,7 @@ class Observed(ChainStep):
             tuned=self.tuned,
             width=Width(self.running_sums),
             noise=self.widening(rate - self.subtracted()),
+            tolerance=self.bias_tolerance,
             temperature=self.temperature,
             friction=self.settled(rate),
             time=h * self.running_sums.steps,

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from pymc import Model
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.bar import with_bar
 from pymc_sgmcmc.checks import natural, one_of, positive
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import at_draws, evenly, posterior_of, with_draws
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.per_draw import check_memory, labelled
@@ -99,7 +99,7 @@ def log_likelihood(
     rows = None if rows is None else natural("rows", rows)
     max_memory = positive("max_memory", max_memory)
     itemsize = np.dtype(one_of("dtype", dtype, ["float64", "float32"])).itemsize
-    given = pm.modelcontext(model)
+    given = model_of(model)
     model = full_data(given)
     for total in total_sizes(given, model):
         total.check()

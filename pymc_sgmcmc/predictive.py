@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from pymc import Model
 from pymc.pytensorf import compile as compile_with_rngs
@@ -14,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.bar import with_bar
 from pymc_sgmcmc.checks import natural, positive
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import at_draws, evenly, posterior_of, with_draws
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.new_data import NewData
@@ -93,7 +93,7 @@ def predict(
     """
     draws = None if draws is None else natural("draws", draws)
     max_memory = positive("max_memory", max_memory)
-    model = full_data(pm.modelcontext(model))
+    model = full_data(model_of(model))
     wanted = _wanted(model, var_names)
     new = NewData(model, new_data or {}, coords or {}, wanted)
     whole = posterior_of(idata)

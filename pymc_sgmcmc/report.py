@@ -25,7 +25,8 @@ def report(idata: Any) -> str:
         gradient, the part of the injected noise that gradient noise makes up at most, the condition
         number of the metric with its scales taken out, g' G g at the centre that was located
         (about d or less), the predicted relative error of a posterior variance, and the gradients
-        of single rows (of U, where they are exact) that tuning took. All are of the last draw.
+        of single rows (of U, where they are exact) that tuning took. All are of the last draw; a
+        dash is what is not known.
 
     Raises
     ------
@@ -44,13 +45,20 @@ def report(idata: Any) -> str:
         0  0.3      0     exact  0.0 %          1  ...
         1  0.3      0     exact  0.0 %          1  ...
     """
-    stats = idata.sample_stats
+    stats = getattr(idata, "sample_stats", None)
+    if stats is None:
+        raise ValueError(
+            f"A {type(idata).__name__} without sample_stats has nothing to report: pass what "
+            "pm.sample returned, from a step method of this package."
+        )
     missing = [name for name in TUNED_STATS if name not in stats]
     if missing:
         raise ValueError(
             "There is nothing to report: no step method of this run was tuned by itself "
             f"(sample stats {missing} are missing). Leave out step_size=."
         )
+    if 0 in (stats.sizes.get("chain", 0), stats.sizes.get("draw", 0)):
+        raise ValueError("There is nothing to report: the sample stats have no draws.")
     header = ("chain", "h", "batch", "gradient", "noise", "condition", "decrement", "bias",
               "tuning")  # fmt: skip
     rows = [header]
@@ -72,12 +80,16 @@ def _row(chain: int, stats: dict[str, Any]) -> tuple[str, ...]:
     gradient = next(kind for kind, holds in kinds.items() if holds)
     return (
         str(chain),
-        f"{stats['step_size']:.3g}",
-        f"{stats['batch_size']:.0f}",
+        _number(stats["step_size"], ".3g"),
+        _number(stats["batch_size"], ".0f"),
         gradient,
-        f"{100 * stats['noise_fraction']:.1f} %",
-        f"{stats['metric_condition']:.3g}",
-        f"{stats['decrement']:.2g}",
-        f"{100 * stats['predicted_bias']:.1f} %",
-        f"{stats['tuning_gradients']:.2g}",
+        _number(100 * stats["noise_fraction"], ".1f", " %"),
+        _number(stats["metric_condition"], ".3g"),
+        _number(stats["decrement"], ".2g"),
+        _number(100 * stats["predicted_bias"], ".1f", " %"),
+        _number(stats["tuning_gradients"], ".2g"),
     )
+
+
+def _number(value: float, form: str, unit: str = "") -> str:
+    return f"{value:{form}}{unit}" if np.isfinite(value) else "-"

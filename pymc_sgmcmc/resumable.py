@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pymc import modelcontext
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flat_statname, flatten_steps
 
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.compat import ChainCompound
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.snapshots import state_from_text, state_to_text
 
 __all__ = ["Resumable"]
@@ -63,7 +63,7 @@ class Resumable(ChainCompound):
         self.every = natural("every", every)
         steps = list(steps) if isinstance(steps, Sequence) else [steps]
         methods = [method for step in steps for method in flatten_steps(step)]
-        model = modelcontext(model)
+        model = model_of(model)
         sampled = {var.name for method in methods for var in method.vars}
         missing = [var.name for var in model.value_vars if var.name not in sampled]
         if missing:

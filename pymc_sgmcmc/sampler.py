@@ -57,6 +57,8 @@ class Sampler:
     """Whether it goes downhill, to a mode, where no noise is injected."""
     curves: ClassVar[bool] = False
     """Whether it stays on the manifolds of its variables."""
+    corrects: ClassVar[bool] = False
+    """Whether it accepts and rejects by U, and so is right wherever gradients lead."""
     trajectories: ClassVar[bool] = False
     """Whether only draws are from the law, and what is between them may be rejected."""
     default_tune_steps = 1000

@@ -13,6 +13,12 @@ MAX_STARTS = 100
 """Jittered points that are tried for a finite potential."""
 
 
+_ENORMOUS = (
+    "All of its terms are, but they are too large to be added or squared: bring variables and data "
+    "to the order of one."
+)
+
+
 class Starts:
     """Jitters a starting point where it is the model's default and nobody chose it.
 
@@ -46,10 +52,14 @@ class Starts:
         q: np.ndarray,
         rng: np.random.Generator,
         is_finite: Callable[[np.ndarray, np.random.Generator], bool],
+        culprit: Callable[[np.ndarray], str],
         *,
         jitter: bool,
     ) -> np.ndarray:
-        """A point at which ``is_finite(point, rng)`` holds: `q`, jittered if that is asked for."""
+        """A point at which ``is_finite(point, rng)`` holds: `q`, jittered if that is asked for.
+
+        Where there is none, the error says what ``culprit(point)`` does of the last.
+        """
         for _ in range(MAX_STARTS):
             start = self.jitter(q, rng) if jitter else q
             if is_finite(start, rng):
@@ -57,8 +67,8 @@ class Starts:
             if start is q:
                 break
         raise SamplingError(
-            "The potential or its gradient is not finite at the start of the chain. Choose "
-            "initvals= inside the support, or jitter=False."
+            "The potential or its gradient is not finite at the start of the chain. "
+            f"{culprit(start) or _ENORMOUS} Choose initvals= inside the support, or jitter=False."
         )
 
     def jitter(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -156,6 +156,8 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
             f"sampler={sampler!r}: idata holds the running sums of {samplers_in(idata)} step "
             "methods of this package, which are counted from 0."
         )
+    if 0 in stored.shape:
+        raise ValueError(f"The running sums have no draws: their shape is {stored.shape}.")
     steps_row = ROWS.index("steps")
     latest = np.full((len(ROWS), len(stored), int(stored[0, 0, 0, 0])), np.nan)
     for chain, path in enumerate(stored):

@@ -12,25 +12,21 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.backends import Backend, interpreted
 from pymc_sgmcmc.batching import find_wishes, is_auto
 from pymc_sgmcmc.computed import Computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.density import log_density_terms
-from pymc_sgmcmc.entries import entry_name
+from pymc_sgmcmc.entries import entry_name, shaped
 from pymc_sgmcmc.evaluation import Evaluation, Part
-from pymc_sgmcmc.inspection import (
-    check_initial_point,
-    check_model,
-    refuse_missing,
-    values_at,
-)
+from pymc_sgmcmc.inspection import check_dims, check_model, refuse_missing, values_at
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.opened import opened
 from pymc_sgmcmc.plans import Plan, Planner
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
 from pymc_sgmcmc.rows import join_groups
+from pymc_sgmcmc.support import check_initial_point
 from pymc_sgmcmc.total_sizes import total_sizes
 
 __all__ = ["Target"]
@@ -79,8 +75,6 @@ class Target:
         is, and how or why not.
     groups : list of RowGroup
         The minibatched likelihoods.
-    batch_sizes : list of int
-        Rows in a batch, for each group.
     shared : dict
         Shared variables that stand for the other free variables, by value variable.
     potential : Potential
@@ -108,6 +102,7 @@ class Target:
     ):
         given, model = model, full_data(model)
         check_model(model, vars)
+        check_dims(model)
         point = dict(model.initial_point() if initial_point is None else initial_point)
         missing = [var.name for var in model.value_vars if var.name not in point]
         if missing:
@@ -123,10 +118,11 @@ class Target:
         terms = log_density_terms(model, self.shared)
         values = values_at(terms, point)
         refuse_missing(terms, values)
-        check_initial_point(values, point)
+        check_initial_point(model, terms, values, point)
         terms |= {v: opened(terms[v]) for v in (*model.observed_RVs, *model.potentials)}
 
         self.model, self._total_sizes = model, total_sizes(given, model)
+        self._automatic = is_auto(batch_size)
         self._terms, self._point = terms, point
         self._planner = Planner(model, terms, point, self.shared, rows or {})
         shapes = {v: self._planner.shape_of(v, values) for v in terms}
@@ -150,7 +146,7 @@ class Target:
         self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
         self.size = self.potential.size
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
-        self._log(until=", until tuned" if is_auto(batch_size) else "")
+        self._log(until=", until tuned" if self._automatic else "")
         if any(plan.wish.call is not None for plan in plans):
             _log.warning(
                 "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
@@ -162,7 +158,7 @@ class Target:
         members: dict[object, list[Plan]] = {}
         for plan in self._plans:
             members.setdefault(plan.key, []).append(plan)
-        self.groups, self.batch_sizes, self._cures = [], [], []
+        self.groups, self._sizes, self._cures = [], [], []
         for key, plans in members.items():
             sizes = {plan.wish.variable.name: plan.wish.size for plan in plans}
             if len(set(sizes.values())) != 1:
@@ -172,7 +168,7 @@ class Target:
                 )
             name = key if isinstance(key, str) else plans[0].wish.variable.name
             self.groups.append(join_groups(name, [plan.group for plan in plans]))
-            self.batch_sizes.append(plans[0].wish.size)
+            self._sizes.append(plans[0].wish.size)
             self._cures.append(plans[0].wish.exact())
 
     def _decide(self, plans: Sequence[Plan], shapes) -> list[Decision]:
@@ -201,14 +197,22 @@ class Target:
             if decision.exact and decision.reason:
                 _log.warning(decision.warning())
 
+    @property
+    def batch_sizes(self) -> list[int]:
+        """Rows in a batch of each group; where that is to be tuned, at most those there are now."""
+        if not self._automatic:
+            return self._sizes
+        lengths = self.check_lengths().tolist()
+        return [min(n, size) for n, size in zip(lengths, self._sizes, strict=True)]
+
     def check_lengths(self) -> np.ndarray:
         """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
         for computed in self._computed:
             computed.refresh()
         lengths = [group.length() for group in self.groups]
-        found = zip(self.groups, self.batch_sizes, lengths, self._cures, strict=True)
+        found = zip(self.groups, self._sizes, lengths, self._cures, strict=True)
         for group, size, length, cure in found:
-            if size > length:
+            if size > length and not self._automatic:
                 raise ValueError(
                     f"batch_size={size} is larger than the {length} rows of "
                     f"{', '.join(group.observed)}: choose at most {length}, or {cure}."
@@ -272,6 +276,19 @@ class Target:
         """Put there what `others_now` returned; step methods do so at each draw."""
         for shared, value in zip(self.shared.values(), values, strict=True):
             shared.set_value(value, borrow=True)
+
+    @property
+    def terms(self) -> Mapping[TensorVariable, TensorVariable]:
+        """The elementwise log-density of each random variable and potential, on all rows."""
+        return self._terms
+
+    def terms_at(self, q: np.ndarray) -> dict[TensorVariable, np.ndarray]:
+        """Their values at `q` (d,). Interpreted: seconds, and no compiler."""
+        values = dict(zip(self.vars, shaped(q, self.shapes), strict=True))
+        outputs = interpreted(self.vars, list(self._terms.values()))(
+            *(np.asarray(value, dtype=var.dtype) for var, value in values.items())
+        )
+        return dict(zip(self._terms, map(np.asarray, outputs), strict=True))
 
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
@@ -352,7 +369,7 @@ class Target:
     def _kept_predictors(self) -> list[list[Predictor]] | None:
         """The predictors of all groups, where slopes in them take little memory."""
         found = [find_predictors(group, self.vars) for group in self.groups]
-        if not found or None in found:
+        if not all(found):  # also where a group has none at all
             return None
         kept = sum(n * len(own) for n, own in zip(self.check_lengths(), found, strict=True))
         return found if kept <= KEPT else None

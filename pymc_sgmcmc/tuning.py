@@ -5,7 +5,7 @@ each of its draws. Everything is measured in coordinates z in which the posterio
 N(0, I), so that no constant here has a scale.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +14,11 @@ import pytensor
 from pymc_sgmcmc.batches import BatchSource
 from pymc_sgmcmc.coordinates import Coordinates, pull
 from pymc_sgmcmc.curvature import Visit, largest_curvature, steepest
+from pymc_sgmcmc.degenerate import not_finite, refuse_degenerate
 from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
 from pymc_sgmcmc.locate import PART, locate
 from pymc_sgmcmc.noise_rules import Heating, NoiseRule
+from pymc_sgmcmc.reach import within_reach
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Plan, Tuned
 from pymc_sgmcmc.windows import Window, typical_points
@@ -89,14 +91,14 @@ class Tuner:
         """
         before = self._target.rows_evaluated
         located = locate(self._target, q, rng, tuned.coordinates.factor.ndim)
+        refuse_degenerate(self._target, q, located)
         coordinates = tuned.coordinates.around(located.coordinates.centre)
+        points = rng.standard_normal((typical_points(len(q)), len(q)))
         if self._plan.metric:
-            coordinates = located.coordinates
+            coordinates = within_reach(self._target, located.coordinates, points)
         tuned = replace(tuned, capacity=capacity, decrement=located.decrement, warming=True)
         tuned = self._centred(self._begun(tuned, tuned.window.index), coordinates)
-        return self._paid(
-            self._measure(tuned, rng.standard_normal((typical_points(len(q)), len(q))), rng), before
-        )
+        return self._paid(self._measure(tuned, points, rng), before)
 
     def learn(self, tuned: Tuned, q: np.ndarray | None, rng: np.random.Generator) -> Tuned:
         """Take in a draw, None where it diverged."""
@@ -218,6 +220,7 @@ class Tuner:
             centres = {plan.gradient: centres[plan.gradient]}
         precision = self._rule(np.inf, 1).precision
         noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision, visit)
+        self._refuse_not_finite(q, noises)
         sizes = tuple(self._target.batch_sizes)
         V = {name: self._of(noise, sizes) for name, noise in noises.items()}
         name = min(V, key=lambda name: COSTS[name] * largest(V[name]))
@@ -235,12 +238,19 @@ class Tuner:
                 sizes = tuple(map(int, lengths))  # no noise, for no more work
                 name = "plain" if plan.gradient == "auto" else name
             else:
-                most = np.maximum(rule.smallest, lengths // 2)
+                most = np.minimum(lengths, np.maximum(rule.smallest, lengths // 2))
                 sizes = tuple(int(min(pair)) for pair in zip(sizes, most, strict=True))
             V = self._of(noise, sizes)
         control, follows = name != "plain", name == "svrg"
         tuned = replace(tuned, control=control, follows=follows, batch_sizes=sizes, left=left)
         return tuned, V, rule
+
+    def _refuse_not_finite(self, q: np.ndarray, noises: Mapping[str, RowNoise]) -> None:
+        """Raise where gradients are not finite at most of the points `q` (k, d)."""
+        left_out = max((noise.left_out for noise in noises.values()), key=len)
+        if len(left_out) > len(q) / 2:
+            often = f"So it is at {len(left_out)} of {len(q)} such points."
+            raise not_finite(self._target, q[left_out[0]], often)
 
     def _behind(self, tuned: Tuned, q: np.ndarray) -> np.ndarray:
         """Points of the chain as far behind those of `q` (k, d) as an anchor of SVRG's is."""

@@ -1,5 +1,6 @@
 """Expectations under decreasing step sizes: each draw counts as long as the time it stands for."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -117,6 +118,7 @@ def _weighted(
 ) -> tuple[xr.Dataset, xr.DataArray]:
     """The draws, and the step size of each, (chain, draw)."""
     posterior, found = posterior_of(idata, var_names), sampler_stat(idata, "step_size")
+    _warn_of_missing(posterior)
     samplers = 0 if found is None else found.shape[2]
     if sampler is None and samplers == 1:
         sampler = 0
@@ -132,3 +134,18 @@ def _weighted(
     if not (np.isfinite(weights).all() and (weights > 0).any() and (weights >= 0).all()):
         raise ValueError("The sample stat step_size is negative or not finite: it is no weight.")
     return posterior, weights
+
+
+def _warn_of_missing(posterior: xr.Dataset) -> None:
+    """Warn of draws that are NaN, which xarray leaves out."""
+    for name, values in posterior.data_vars.items():
+        if values.dtype.kind != "f":
+            continue
+        bad = np.isnan(values.values).reshape(*values.shape[:2], -1).any(axis=2)
+        if bad.any():
+            warnings.warn(
+                f"{name} is NaN in {bad.sum()} of {bad.size} draws: these are left out, and the "
+                "result is that of the others.",
+                UserWarning,
+                stacklevel=4,
+            )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_sgmcmc.cause import cause, percent
+from pymc_sgmcmc.cause import cause, times_of
 from pymc_sgmcmc.findings import Alarm, Finding, listed
 from pymc_sgmcmc.significance import ALPHA, critical, excess
 from pymc_sgmcmc.stored_sums import running_sums, samplers_in
@@ -56,16 +56,24 @@ def width_finding(
         seen = [
             width for kind in KINDS if not np.isnan((width := WidthOfChains(sums, kind)).pooled)
         ]
+        if not seen:
+            notes.append(NOTHING)
+            continue
         alarms += _alarms(sums, seen, [names[index[place]] for place in seen[0].places])
         limits += [width.limit for width in seen]
         at = [index[place] for place in seen[0].places]
         figures["width"][at], figures["width_error"][at] = seen[0].ratio, seen[0].error
+        if len(blind := [names[i] for i, bad in zip(at, seen[0].impossible, strict=True) if bad]):
+            notes.append(
+                f"Not conclusive for {listed(blind)}: the variance ratio is negative or no number, "
+                "which happens far from normal and in few draws."
+            )
         missing = sums.sizes["coordinate"] - int(np.isfinite(sums.place).sum("coordinate").min())
         if missing:
             notes.append(f"{missing} of {sums.sizes['coordinate']} coordinates are not among "
                          "those that a chain of this length stores.")  # fmt: skip
     passed = ""
-    if limits and not alarms:
+    if limits and not alarms and np.any(figures["width"] > 0):
         limit = max(*(50 * limit for limit in limits), 50 * TOLERANCE,
                     blur.get("sd_monte_carlo_percent", 0.0))  # fmt: skip
         passed = (
@@ -92,6 +100,8 @@ class WidthOfChains:
     places : list of int
         What the coordinates are.
     ratio, error, noise : array, one for each of them
+    impossible : array of bool
+        Where W says nothing: it is negative, or not finite.
     times : array
         Standard errors from which on a deviation is significant.
     excess : array
@@ -119,6 +129,7 @@ class WidthOfChains:
         self.times = times = np.array(
             [critical(ALPHA, n * freedom.mean(), len(places)) for n in number]
         )
+        self.impossible = ~(np.isfinite(self.ratio + self.error) & (self.ratio > 0))
         self.excess = excess(self.ratio, self.error, TOLERANCE, times)
         self.limit = float(np.nanmax(times * self.error, initial=0.0))
         # All coordinates carry these, and where d is large not all have come by.
@@ -136,19 +147,14 @@ def _alarms(sums: xr.Dataset, seen: Sequence[WidthOfChains], names: Sequence[str
     off = [k for k in np.argsort(-worst.excess) if worst.excess[k] > 0]
     if off:
         phrases = [
-            f"that along {names[k]} is {worst.ratio[k]:.2f} ± {worst.error[k]:.2f} times what it "
-            f"should be, the sd {percent(worst.ratio[k])}"
-            for k in off
+            f"that along {names[k]} is {times_of(worst.ratio[k], worst.error[k])}" for k in off
         ]
         text, ratio, noise = listed(phrases), worst.ratio[off[0]], worst.noise[off[0]]
     else:
         worst = max(seen, key=lambda width: width.pooled_excess)
         if worst.pooled_excess <= 0:
             return []
-        text = (
-            f"on average over all coordinates it is {worst.pooled:.2f} ± {worst.pooled_error:.2f} "
-            f"times what it should be, the sd {percent(worst.pooled)}"
-        )
+        text = f"on average over all coordinates it is {times_of(worst.pooled, worst.pooled_error)}"
         ratio, noise = worst.pooled, float(worst.noise.mean())
     temperature = float(sums.temperature.max())
     said = f"By the gradients that the chains saw, variances are wrong: {text}. "

@@ -377,7 +377,7 @@ def test_a_noise_estimate_that_cannot_be_measured_is_refused():
 
 
 def test_a_centre_that_is_not_found_is_said(monkeypatch):
-    nowhere = Located(Coordinates(np.zeros(2), np.eye(2)), 1e6)
+    nowhere = Located(Coordinates(np.zeros(2), np.eye(2)), 1e6, 0.0, np.ones(2))
     monkeypatch.setattr("pymc_sgmcmc.tuning.locate", lambda *_: nowhere)
     with regression() as model:
         step = SGHMC(rng=0)

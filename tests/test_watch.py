@@ -282,7 +282,8 @@ def sight_of(**facts):
     target = SimpleNamespace(coordinate=lambda k: f"q[{k}]")
     settings = {
         "where": "x, draw 7", "target": target, "tuned": tuned, "width": width,
-        "noise": np.zeros(3), "temperature": 1.0, "friction": None, "time": 0.0, "plain": None,
+        "noise": np.full(3, 0.2), "tolerance": 0.05, "temperature": 1.0,
+        "friction": None, "time": 0.0, "plain": None,
         "energy": 0.0, "dimension": 3, "stationary": True, "constant": True, "located": True,
         "learned": True, "mass": np.nan,
     }  # fmt: skip
@@ -297,6 +298,7 @@ def test_bounds_of_tuning():
         ({"slow": np.array([1.0, 0.3, 1.0])}, False),
         ({"slow": np.array([1.0, 0.3, 1.0]), "batch_sizes": (2048,)}, True),
         ({"batch_sizes": (2048,)}, False),
+        ({"slow": slow, "noise": np.full(3, 0.04)}, False),  # within the tolerance
     ]:
         assert (start(Watched.nothing(3), sight_of(**facts)).said == ("bound",)) == said
     ((_, text),) = start(Watched.nothing(3), sight_of(slow=slow)).pending

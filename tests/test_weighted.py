@@ -52,7 +52,7 @@ def test_refusals():
         ValueError, match="sampler=None: the sample stat step_size is that of 2 step"
     ):
         weighted_mean(toy(np.ones((2, 5, 2))))
-    without = SimpleNamespace(posterior=xr.Dataset(), sample_stats=xr.Dataset())
+    without = SimpleNamespace(posterior=toy(np.ones((2, 5))).posterior, sample_stats=xr.Dataset())
     with pytest.raises(ValueError, match="that of 0 step methods"):
         weighted_mean(without)
 

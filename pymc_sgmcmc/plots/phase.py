@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pymc as pm
 from pymc import Model
 
 from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import posterior_of
 from pymc_sgmcmc.entries import shaped
 from pymc_sgmcmc.plots.exact_density import exact_log_density
@@ -84,7 +84,7 @@ def plot_phase(
     >>> ax.get_xlabel()
     'x'
     """
-    model = pm.modelcontext(model)
+    model = model_of(model)
     names = _names(model, var_names)
     posterior = posterior_of(idata, names)
     arrays = [posterior[name].values for name in names]

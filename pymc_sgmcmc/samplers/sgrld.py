@@ -5,12 +5,12 @@ from typing import Any, final
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc import modelcontext
 from pymc.logprob.transforms import LogTransform
 from pymc.util import get_value_vars_from_user_vars
 from pytensor.graph.basic import Constant
 
 from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.context import model_of
 
 __all__ = ["SGRLD"]
 
@@ -75,7 +75,7 @@ class SGRLD(SGMCMC):
                 "SGRLD has a metric of its own and is not tuned: give it a step_size, such as "
                 "0.05, and no metric."
             )
-        _check_positive(modelcontext(kwargs.get("model")), vars)
+        _check_positive(model_of(kwargs.get("model")), vars)
         super().__init__(vars, step_size=step_size, **kwargs)
 
     def coefficients(self):

@@ -1,0 +1,105 @@
+"""Which variables the gradient of a log-density reaches."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from pytensor.gradient import DisconnectedGrad, ZeroGrad
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import walk
+from pytensor.scalar.basic import (
+    Ceil,
+    Floor,
+    IntDiv,
+    RoundHalfAwayFromZero,
+    RoundHalfToEven,
+    Second,
+    Sign,
+    Switch,
+    Trunc,
+)
+from pytensor.tensor.basic import Alloc, get_underlying_scalar_constant_value
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["refuse_without_gradient", "unreached"]
+
+STEPS = (Ceil, Floor, IntDiv, RoundHalfAwayFromZero, RoundHalfToEven, Sign, Trunc)
+"""Scalar operations whose result is a float and whose derivative is zero."""
+
+
+def refuse_without_gradient(
+    terms: Mapping[Variable, TensorVariable], values: Sequence[TensorVariable]
+) -> None:
+    """Raise ValueError where a term depends on a variable that its gradient does not reach."""
+    for term, names in unreached(terms, values):
+        which = ", ".join(map(repr, names))
+        raise ValueError(
+            f"The log-density of {term!r} depends on {which} through comparisons, roundings or "
+            "indices only, whose derivative is zero: a gradient sampler would not see it, and "
+            f"sample {which} as if {term!r} were not there. Make it smooth, as "
+            "pm.math.sigmoid((a - b) / width) in place of a > b, or leave the variable to another "
+            "step method, as in pm.sample(step=[SGNHT([others]), pm.Metropolis([it])])."
+        )
+
+
+def unreached(
+    terms: Mapping[Variable, TensorVariable], values: Sequence[TensorVariable]
+) -> list[tuple[str, list[str]]]:
+    """Return the terms whose value depends on a variable that their gradient does not reach.
+
+    A comparison, a rounding, or a number used as an index has a derivative of zero. What only
+    decides whether a term is minus infinity does not count: it is the edge of a support.
+
+    Parameters
+    ----------
+    terms : mapping
+        Elementwise log-densities, by random variable or potential.
+    values : sequence of value variables
+
+    Returns
+    -------
+    list of (str, list of str)
+        Name of the term, and of those variables. Nothing is compiled.
+    """
+    found = []
+    for rv, term in terms.items():
+        depends, reached = set(walk([term], _inputs)), set(walk([term], _smooth_inputs))
+        names = [var.name for var in values if var in depends and var not in reached]
+        if names:
+            found.append((rv.name, names))
+    return found
+
+
+def _inputs(variable: Variable) -> Iterable[Variable]:
+    """What the number `variable` is computed from, where it is finite."""
+    node = variable.owner
+    if node is None or isinstance(node.op, Shape | Shape_i):
+        return []
+    if isinstance(node.op, Alloc | SpecifyShape | Reshape):
+        return node.inputs[:1]
+    if _scalar(node, Second):
+        return node.inputs[1:]
+    if _scalar(node, Switch):
+        branches = [branch for branch in node.inputs[1:] if not _is_minus_infinity(branch)]
+        return branches if len(branches) < 2 else node.inputs
+    return node.inputs
+
+
+def _smooth_inputs(variable: Variable) -> Iterable[Variable]:
+    """Those of them along which there is a derivative."""
+    node = variable.owner
+    if node is None or np.dtype(getattr(variable.type, "dtype", "float64")).kind in "biu":
+        return []
+    if isinstance(node.op, DisconnectedGrad | ZeroGrad) or _scalar(node, STEPS):
+        return []
+    return [x for x in _inputs(variable) if not (_scalar(node, Switch) and x is node.inputs[0])]
+
+
+def _scalar(node: Apply, kinds: type | tuple[type, ...]) -> bool:
+    return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, kinds)
+
+
+def _is_minus_infinity(variable: Variable) -> bool:
+    value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
+    return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
