@@ -13,6 +13,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.csr import is_whole
 
 __all__ = ["check_axes", "number_of_rows", "row_axis", "row_dim", "value_of"]
 
@@ -52,7 +53,7 @@ def row_axis(
 
     `axes`, given by the user, comes first; then dims; then the length of the leading axis.
     """
-    if not isinstance(leaf.type, TensorType) or leaf.type.ndim == 0:
+    if not isinstance(leaf.type, TensorType) or leaf.type.ndim == 0 or is_whole(leaf):
         return None
     shape = value_of(leaf).shape
     if name in axes:

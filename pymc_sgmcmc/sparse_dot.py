@@ -133,7 +133,8 @@ class SparseDot(_OfRows):
         np.add.at(products, owner, entries[at, None] * dense[columns[at]])
         outputs[0][0] = products
 
-    def infer_shape(self, fgraph, node, shapes):
+    def infer_shape(self, *given):
+        *_, shapes = given  # a graph and a node come first, or the node alone in PyTensor 3
         return [(shapes[3][0], shapes[4][1])]
 
     def L_op(self, inputs, outputs, gradients):
@@ -183,7 +184,8 @@ class SparsePull(_OfRows):
         np.add.at(sums, columns[at], entries[at, None] * dense[owner])
         outputs[0][0] = sums
 
-    def infer_shape(self, fgraph, node, shapes):
+    def infer_shape(self, *given):
+        *_, node, shapes = given
         return [(node.inputs[5], shapes[4][1])]
 
     def L_op(self, inputs, outputs, gradients):

@@ -27,6 +27,7 @@ from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
 from pymc_sgmcmc.rows import find_groups
 from pymc_sgmcmc.separation import prove_separation
+from pymc_sgmcmc.sparse_designs import without_sparse
 from pymc_sgmcmc.total_sizes import total_sizes
 
 __all__ = ["Target"]
@@ -112,6 +113,7 @@ class Target:
         self.backend = backend
 
         terms = log_density_terms(model, self.shared)
+        terms, self._matrices = without_sparse(terms, self.shared.values())
         refuse_missing(terms)
         check_initial_point(model, terms, point)
 
@@ -147,6 +149,8 @@ class Target:
 
     def check_lengths(self) -> np.ndarray:
         """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
+        for matrix in self._matrices:
+            matrix.refresh()
         lengths = [group.length() for group in self.groups]
         for group, batch, length in zip(self.groups, self._batches, lengths, strict=True):
             if batch.size > length:
