@@ -1,21 +1,19 @@
-"""Which observed variables share their rows, and how many rows a batch has."""
+"""Which likelihoods are to be minibatched, along which axes, and how many rows a batch has."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pymc import Model
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import graph_inputs
+from pytensor.graph.basic import Apply
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.minibatch import batch_size_of, has_total_size, minibatches
-from pymc_sgmcmc.row_axes import number_of_rows, row_dim, value_of
+from pymc_sgmcmc.row_axes import number_of_rows, row_dim
 from pymc_sgmcmc.total_sizes import total_sizes
 
-__all__ = ["AUTO", "Batching", "find_batches", "is_among"]
+__all__ = ["AUTO", "Wish", "find_wishes", "is_auto"]
 
 AUTO = "auto"
 """The batch size where it is to be tuned."""
@@ -24,60 +22,48 @@ START_SIZE = 128
 FEW_ROWS = 256
 """So many rows are as cheap as a batch: their gradient is exact."""
 
+Shapes = Mapping[TensorVariable, tuple[int, ...]]
+
 
 @dataclass(frozen=True, eq=False)
-class Batching:
-    """Observed variables that share their rows.
+class Wish:
+    """That a likelihood be minibatched.
 
     Attributes
     ----------
-    observed : tuple of TensorVariable
-        Of the full-data model.
+    variable : TensorVariable
+        An observed variable or a Potential of the full-data model.
     size : int
         Rows in a batch.
-    data : tuple of Variable, or None
-        The arguments of a `pm.Minibatch`: these are sliced. None: what has the rows.
-    others : tuple of Variable
-        Other data of the observed variables, which are not sliced then.
+    axes : tuple of int
+        The axes of its log-likelihood that may have the rows, in the order in which they are tried.
+    explicit : bool
+        Whether the user says so: it is an error then where it cannot be.
+    call : Apply, optional
+        The `pm.Minibatch` that says so.
     """
 
-    observed: tuple[TensorVariable, ...]
+    variable: TensorVariable
     size: int
-    data: tuple[Variable, ...] | None = None
-    others: tuple[Variable, ...] = ()
+    axes: tuple[int, ...]
+    explicit: bool
+    call: Apply | None = None
 
-    def draws(self, leaf: SharedVariable | Constant) -> bool:
-        """Whether `leaf` is an argument of the `pm.Minibatch`: its first axis holds the rows."""
-        return self.data is not None and is_among(leaf, self.data)
-
-    def may_slice(self, leaf: SharedVariable | Constant) -> bool:
-        """Whether `leaf` may hold the rows: those of a `pm.Minibatch` are in its arguments.
-
-        They may also be in a constant that PyTensor has computed from an argument.
-        """
-        if self.data is None:
-            return True
-        if isinstance(leaf, Constant):
-            return not is_among(leaf, self.others)
-        return is_among(leaf, graph_inputs(self.data))
-
-    def exact(self, name: str) -> str:
-        """What to do for the exact likelihood of the group `name`."""
-        if self.data is None:
+    def exact(self) -> str:
+        """What to do for the exact likelihood."""
+        if self.call is None:
+            name = self.variable.name
             return f"pass batch_size={{{name!r}: None, ...}} for its exact likelihood"
         return "write the model without pm.Minibatch and total_size for its exact likelihood"
 
 
-def is_among(leaf: SharedVariable | Constant, data: Iterable[Variable]) -> bool:
-    """Whether `leaf` is among `data`; arrays are known by their memory, not by a variable."""
-    data = list(data)
-    return leaf in data or any(
-        isinstance(part, Constant) and value_of(part) is value_of(leaf) for part in data
-    )
+def is_auto(batch_size: Any) -> bool:
+    """Whether the batch size is to be tuned."""
+    return isinstance(batch_size, str) and batch_size == AUTO
 
 
-def find_batches(model: Model, full: Model, batch_size: Any) -> list[Batching]:
-    """Return what is minibatched: as `pm.Minibatch` says in `model`, or else `batch_size`.
+def find_wishes(model: Model, full: Model, batch_size: Any, shapes: Shapes) -> list[Wish]:
+    """Return what is to be minibatched: as `pm.Minibatch` says in `model`, or else `batch_size`.
 
     Parameters
     ----------
@@ -86,6 +72,8 @@ def find_batches(model: Model, full: Model, batch_size: Any) -> list[Batching]:
     full : pymc.Model
         `full_data(model)`.
     batch_size : int, mapping of str to (int or None), "auto", or None
+    shapes : mapping of TensorVariable to tuple of int
+        Those of the log-densities of the observed variables and Potentials of `full`.
 
     Raises
     ------
@@ -95,7 +83,7 @@ def find_batches(model: Model, full: Model, batch_size: Any) -> list[Batching]:
     calls = minibatches(model)
     _check_observed(model, full, calls)
     if not calls:
-        return _from_argument(full, batch_size)
+        return _from_argument(full, batch_size, shapes)
     if batch_size is not None:
         sizes = sorted({batch_size_of(call) for nodes in calls.values() for call in nodes})
         raise ValueError(
@@ -129,67 +117,77 @@ def _calls_of(model: Model, rv: TensorVariable, calls) -> frozenset[Apply]:
     return calls.get(rv, frozenset()) | calls.get(model.rvs_to_values[rv], frozenset())
 
 
-def _from_minibatches(model: Model, full: Model, calls) -> list[Batching]:
-    members: dict[Apply, list[TensorVariable]] = {}
-    for rv, whole in zip(model.observed_RVs, full.observed_RVs, strict=True):
-        for call in _calls_of(model, rv, calls):
-            members.setdefault(call, []).append(whole)
-    batches = []
-    for call, rvs in members.items():
-        data = tuple(call.inputs[:-1])
-        sources = list(graph_inputs(data))
-        values = [full.rvs_to_values[rv] for rv in rvs]
-        leaves = graph_inputs([*rvs, *values])
-        others = tuple(leaf for leaf in leaves if not is_among(leaf, sources))
-        batches.append(Batching(tuple(rvs), batch_size_of(call), data, others))
-    return batches
+def _from_minibatches(model: Model, full: Model, calls) -> list[Wish]:
+    return [
+        Wish(whole, batch_size_of(call), (0,), True, call)
+        for rv, whole in zip(model.observed_RVs, full.observed_RVs, strict=True)
+        for call in _calls_of(model, rv, calls)
+    ]
 
 
-def _from_argument(model: Model, batch_size: Any) -> list[Batching]:
-    sizes = _sizes(batch_size, model)
-    members: dict[object, list[TensorVariable]] = {}
-    for rv in model.observed_RVs:
-        if rv.name in sizes:
-            members.setdefault(row_dim(model, rv) or number_of_rows(model, rv), []).append(rv)
-    return [Batching(tuple(rvs), _common_size(rvs, sizes)) for rvs in members.values()]
-
-
-def _sizes(batch_size: Any, model: Model) -> dict[str, int]:
-    """Return the batch size of each observed variable to be minibatched, by its name."""
+def _from_argument(model: Model, batch_size: Any, shapes: Shapes) -> list[Wish]:
     if batch_size is None:
-        return {}
-    if batch_size == AUTO:
-        with_rows = [rv for rv in model.observed_RVs if rv.type.ndim]
-        return {rv.name: START_SIZE for rv in with_rows if number_of_rows(model, rv) > FEW_ROWS}
-    if not isinstance(batch_size, Mapping):
-        size = natural("batch_size", batch_size)
-        with_rows = [rv.name for rv in model.observed_RVs if rv.type.ndim]
-        if not with_rows:
-            raise ValueError(
-                f"batch_size={size} cannot be honoured: the model has no observed variable with "
-                "rows. Leave batch_size out (pm.Potential terms are always exact)."
-            )
-        return dict.fromkeys(with_rows, size)
-    dims = {rv.name: row_dim(model, rv) for rv in model.observed_RVs if rv.type.ndim}
-    known = [*dims, *sorted({dim for dim in dims.values() if dim} - set(dims))]
+        return []
+    if is_auto(batch_size):
+        axes = {v: _longest_first(shapes[v]) for v in (*model.observed_RVs, *model.potentials)}
+        for rv in _with_rows(model):  # one number for many values is worth saying why
+            if not shapes[rv] and number_of_rows(model, rv) > FEW_ROWS:
+                axes[rv] = (0,)
+        return [Wish(v, START_SIZE, own, False) for v, own in axes.items() if own]
+    if isinstance(batch_size, Mapping):
+        return _by_name(model, batch_size, shapes)
+    size = natural("batch_size", batch_size)
+    observed = [Wish(rv, size, _leading_first(shapes[rv], size), True) for rv in _with_rows(model)]
+    potentials = [
+        Wish(v, size, _leading_first(shapes[v], size), False)
+        for v in model.potentials
+        if max(shapes[v], default=0) > size
+    ]
+    if not observed and not potentials:
+        raise ValueError(
+            f"batch_size={size} cannot be honoured: the model has no observed variable with rows, "
+            "and no pm.Potential with more. Leave batch_size out."
+        )
+    return observed + potentials
+
+
+def _with_rows(model: Model) -> list[TensorVariable]:
+    return [rv for rv in model.observed_RVs if rv.type.ndim]
+
+
+def _longest_first(shape: Sequence[int]) -> tuple[int, ...]:
+    many = [axis for axis, length in enumerate(shape) if length > FEW_ROWS]
+    return tuple(sorted(many, key=lambda axis: (-shape[axis], axis)))
+
+
+def _leading_first(shape: Sequence[int], size: int) -> tuple[int, ...]:
+    """All axes, or the one of an event over the rows: those that have a batch come first."""
+    return tuple(sorted(range(len(shape)), key=lambda axis: (shape[axis] < size, axis))) or (0,)
+
+
+def _by_name(model: Model, batch_size: Mapping[str, Any], shapes: Shapes) -> list[Wish]:
+    variables = [*_with_rows(model), *(v for v in model.potentials if shapes[v])]
+    axes = {v: range(max(1, len(shapes[v]))) for v in variables}
+    dims = {v.name: [row_dim(model, v, axis) for axis in axes[v]] for v in variables}
+    of_dims = sorted({dim for own in dims.values() for dim in own if dim} - set(dims))
     sizes = {}
     for key, size in batch_size.items():
-        if key not in known:
+        if key not in [*dims, *of_dims]:
             raise ValueError(
                 f"batch_size={dict(batch_size)!r} names {key!r}, which is neither an observed "
-                f"variable with rows nor the dimension of one: choose from {known}."
+                f"variable with rows nor the dimension of one: choose from {[*dims, *of_dims]}."
             )
         sizes[key] = None if size is None else natural(f"batch_size[{key!r}]", size)
-    of_each = {name: sizes.get(name, sizes.get(dim)) for name, dim in dims.items()}
-    return {name: size for name, size in of_each.items() if size is not None}
-
-
-def _common_size(observed: Sequence[TensorVariable], sizes: Mapping[str, int]) -> int:
-    """Return the batch size of variables that share their rows; raise if there are several."""
-    own = {rv.name: sizes[rv.name] for rv in observed}
-    if len(set(own.values())) != 1:
-        raise ValueError(
-            f"batch_size={own!r}: these variables share their rows, so give them one batch size "
-            "(or None: exact)."
-        )
-    return own[observed[0].name]
+    wishes = []
+    for v in variables:
+        named = [axis for axis, dim in enumerate(dims[v.name]) if dim in sizes]
+        if v.name in sizes:
+            size = sizes[v.name]
+            order = () if size is None else _leading_first(shapes[v], size)
+        elif named and (size := sizes[dims[v.name][named[0]]]) is not None:
+            order = (named[0],)
+        else:
+            continue
+        if size is not None:
+            wishes.append(Wish(v, size, order, True))
+    return wishes

@@ -16,7 +16,7 @@ from pytensor.tensor.type import TensorType, integer_dtypes
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = [
-    "ADDITIONS", "ChainCompound", "ChainStep", "from_groups", "indices_of_addition", "scan",
+    "ADDITIONS", "GATHERS", "ChainCompound", "ChainStep", "from_groups", "indices_of_addition", "scan",
     "to_groups", "with_group",
 ]  # fmt: skip
 
@@ -60,6 +60,13 @@ def scan(step, **kwargs):
         paths = pytensor.scan(step, return_list=True, return_updates=False, **kwargs)
     return [path.owner.inputs[0] for path in paths]
 
+
+GATHERS = tuple(
+    getattr(subtensor, name)
+    for name in ("AdvancedSubtensor", "AdvancedSubtensor1")
+    if hasattr(subtensor, name)
+)
+"""Operations that index by tensors of integers: x[i]."""
 
 ADDITIONS = [
     getattr(subtensor, name)

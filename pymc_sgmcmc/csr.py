@@ -8,7 +8,7 @@ from pytensor.graph.traversal import graph_inputs
 
 from pymc_sgmcmc.backends import interpreted
 
-__all__ = ["CSR", "is_whole"]
+__all__ = ["CSR"]
 
 
 class CSR:
@@ -47,8 +47,6 @@ class CSR:
             for of_it, array in zip(names, self._compressed(), strict=True)
         ]
         *self.design, self.rows, self.width = self._arrays
-        for array in self.design:
-            array.tag.is_whole = True
 
     def refresh(self) -> None:
         """Compute the arrays anew if a shared variable behind them has another value."""
@@ -83,8 +81,3 @@ def _evaluate(source: Variable):
     if isinstance(source, SharedVariable):
         return source.get_value(borrow=True)
     return interpreted([], [source])()[0]
-
-
-def is_whole(leaf: Variable) -> bool:
-    """Whether an array has no rows that are sliced, whatever its shape is."""
-    return getattr(leaf.tag, "is_whole", False)

@@ -21,7 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.distributions.embedded import without_refusal
 
-__all__ = ["flat_gradient", "inside", "log_density_terms", "stabilized"]
+__all__ = ["flat_gradient", "inside", "is_minus_infinity", "log_density_terms", "stabilized"]
 
 
 def log_density_terms(
@@ -54,7 +54,7 @@ def inside(log_density: TensorVariable) -> TensorVariable:
             continue
         (whole,) = node.outputs
         inputs = [finite.get(x, x) if x in own else x for x in node.inputs]
-        kept = [x for x in inputs if not _is_minus_infinity(x)] if _is(node, Switch) else []
+        kept = [x for x in inputs if not is_minus_infinity(x)] if _is(node, Switch) else []
         if len(kept) == 2 and whole.type.is_super(kept[1].type):  # the condition and one branch
             finite[whole] = kept[1]
         elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
@@ -79,7 +79,8 @@ def _is(node: Apply, kind: type) -> bool:
     return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, kind)
 
 
-def _is_minus_infinity(variable: TensorVariable) -> bool:
+def is_minus_infinity(variable: TensorVariable) -> bool:
+    """Whether `variable` is the constant -inf, of any shape."""
     value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
     return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
 

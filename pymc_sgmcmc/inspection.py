@@ -29,24 +29,23 @@ def check_model(model: Model, vars: Sequence[TensorVariable]) -> None:
             "ones. Give them to another step method, as in "
             "pm.sample(step=[SGNHT([beta], ...), pm.Metropolis([z])])."
         )
-    # PyMC splits a variable that is observed in part into two, and puts them together by its name.
-    for name in (variable.name for variable in model.deterministics):
-        if f"{name}_observed" in model.named_vars and f"{name}_unobserved" in model.named_vars:
-            raise ValueError(
-                f"The observed data of {name!r} hold NaN or masked values, which PyMC turns into "
-                "latent variables to be imputed, one per missing value. Drop the rows with missing "
-                "values, or model them yourself."
-            )
 
 
-def refuse_missing(terms: Mapping[Variable, TensorVariable]) -> None:
-    """Raise if data that a term of the log-density depends on hold NaN."""
+def refuse_missing(
+    terms: Mapping[Variable, TensorVariable], values: Mapping[Variable, np.ndarray]
+) -> None:
+    """Raise if a term of the log-density is not finite, and data that it depends on hold NaN.
+
+    `values`: the terms at a point. NaN that are not reached (behind a mask, say) do no harm.
+    """
     for rv, term in terms.items():
+        if np.isfinite(values[rv]).all():
+            continue
         for leaf in graph_inputs([term]):
             if not isinstance(leaf, SharedVariable | Constant):
                 continue
             value = np.asarray(value_of(leaf)) if hasattr(leaf.type, "dtype") else np.zeros(())
-            if value.dtype.kind == "f" and value.size and np.isnan(value.min()):  # no copy
+            if value.dtype.kind == "f" and value.ndim and np.isnan(value.min()):  # no copy
                 raise ValueError(
                     f"The data {leaf.name or leaf.type} of {rv.name!r} hold "
                     f"{int(np.isnan(value).sum())} NaN: the posterior is not defined. Drop those "
@@ -54,13 +53,21 @@ def refuse_missing(terms: Mapping[Variable, TensorVariable]) -> None:
                 )
 
 
+def values_at(
+    terms: Mapping[Variable, TensorVariable], point: Mapping[str, np.ndarray]
+) -> dict[Variable, np.ndarray]:
+    """Return the values of terms of the log-density at a point (value variables by name)."""
+    inputs = [v for v in graph_inputs(list(terms.values())) if v.name in point]
+    arrays = [np.asarray(point[v.name], dtype=v.dtype) for v in inputs]
+    results = interpreted(inputs, list(terms.values()))(*arrays)
+    return dict(zip(terms, map(np.asarray, results), strict=True))
+
+
 def check_initial_point(
-    model: Model, terms: Mapping[Variable, TensorVariable], point: Mapping[str, np.ndarray]
+    values: Mapping[Variable, np.ndarray], point: Mapping[str, np.ndarray]
 ) -> None:
-    """Raise if a term of the log-density is not finite at `point`."""
-    values = [v for v in graph_inputs(list(terms.values())) if v.name in point]
-    arrays = [np.asarray(point[v.name], dtype=v.dtype) for v in values]
-    for rv, result in zip(terms, interpreted(values, list(terms.values()))(*arrays), strict=True):
+    """Raise if a term of the log-density, of these `values` at `point`, is not finite there."""
+    for rv, result in values.items():
         if not np.isfinite(result).all():
             raise ValueError(
                 f"The log-density of {rv.name!r} is not finite at the initial point "

@@ -10,15 +10,11 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.subtensor import (
-    AdvancedSubtensor,
-    AdvancedSubtensor1,
-    Subtensor,
-    indices_from_subtensor,
-)
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.compat import GATHERS
 from pymc_sgmcmc.joining import Joining, Joint, Kind, NotJoined, join_node
 
 COMMON, EACH, ROWS = Kind
@@ -109,9 +105,7 @@ def _(op: Subtensor, nodes, inputs, joining):
     )
 
 
-@join_node.register(AdvancedSubtensor)
-@join_node.register(AdvancedSubtensor1)
-def _(op, nodes, inputs, joining):
+def _by_tensors(op, nodes, inputs, joining):
     if getattr(op, "idx_list", None) is not None:
         entries = indices_from_subtensor(list(range(1, len(inputs))), op.idx_list)
     else:  # PyTensor 2: slices are inputs
@@ -119,6 +113,10 @@ def _(op, nodes, inputs, joining):
         entries = [k if isinstance(given[k].type, TensorType | ScalarType)
                    else getattr(given[k], "data", None) for k in range(1, len(inputs))]  # fmt: skip
     return _indexed(inputs, joining, entries)
+
+
+for gather in GATHERS:
+    join_node.register(gather, _by_tensors)
 
 
 def _indexed(inputs: Sequence[Joint], joining: Joining, entries: Sequence) -> Joint:

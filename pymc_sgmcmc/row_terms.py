@@ -11,11 +11,11 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.batching import AUTO, find_batches
+from pymc_sgmcmc.batching import Wish
 from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.evaluation import CHUNK
-from pymc_sgmcmc.rows import RowGroup, find_groups
-from pymc_sgmcmc.separation import prove_separation
+from pymc_sgmcmc.plans import Planner
+from pymc_sgmcmc.rows import RowGroup
 from pymc_sgmcmc.sparse_designs import without_sparse
 
 __all__ = ["RowTerm", "row_terms"]
@@ -88,16 +88,12 @@ def row_terms(
 ) -> list[RowTerm]:
     """Those of some observed variables of a model without `pm.Minibatch`."""
     terms, _ = without_sparse(log_density_terms(model, {}))
-    found: dict[TensorVariable, tuple] = {rv: (terms[rv], None) for rv in observed}
-    for batch in find_batches(model, model, AUTO):
-        if not found.keys() & set(batch.observed):
-            continue
-        try:
-            (group,) = find_groups(model, [batch], terms, {}, {})
-            prove_separation(model, group, {rv: terms[rv] for rv in batch.observed}, point, {})
-        except ValueError:  # All rows at once, then.
-            continue
-        for rv, term in zip(batch.observed, group.terms, strict=True):
-            if rv in found:
-                found[rv] = term, group
-    return [RowTerm(model, rv, *pair, point) for rv, pair in found.items()]
+    planner = Planner(model, terms, point, {}, {})
+
+    def made(rv: TensorVariable) -> RowTerm:
+        wishes = [Wish(rv, 1, (0,), explicit=False)] if terms[rv].type.ndim else []
+        groups = [planner.plan(wish).group for wish in wishes]
+        group = groups[0] if groups else None  # None: all rows at once
+        return RowTerm(model, rv, group.terms[0] if group else terms[rv], group, point)
+
+    return [made(rv) for rv in observed]

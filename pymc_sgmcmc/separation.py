@@ -11,8 +11,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
-from pymc_sgmcmc.refusal import refusal
 from pymc_sgmcmc.rows import RowGroup
+from pymc_sgmcmc.selection import NotByRow
 from pymc_sgmcmc.space import manifold_of
 
 __all__ = ["prove_separation"]
@@ -26,49 +26,61 @@ Point = Mapping[str, np.ndarray]
 def prove_separation(
     model: Model,
     group: RowGroup,
-    terms: Mapping[TensorVariable, TensorVariable],
+    term: TensorVariable,
+    axis: int,
     point: Point,
     shared: Mapping[TensorVariable, SharedVariable],
 ) -> None:
-    """Raise unless the log-likelihoods of random rows equal those entries of the full ones.
+    """Raise `NotByRow` unless the log-likelihoods of random rows equal those of the full `term`.
 
     Two disjoint subsets are compared (a maximum over rows is in one at most), at `point` (value
     variables by name) and at a random point near it, where nothing is zero by chance and all rows
-    are finite. `shared` stand for the variables that are not sampled. Nothing is compiled.
+    are finite. Nothing is compiled.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    group : RowGroup
+        One likelihood.
+    term : TensorVariable
+        It on all rows, along `axis`.
+    axis : int
+    point : mapping of str to array
+    shared : mapping
+        Shared variables that stand for the variables that are not sampled.
     """
     rng = np.random.default_rng(0)
-    proof = _Proof(model, group, terms, shared, rng)
+    proof = _Proof(group, term, axis, shared, rng)
+    present = {var: replacement.get_value(borrow=True) for var, replacement in shared.items()}
     try:
         proof.holds_at(point)
         near = (_moved(model, point, scale, rng) for scale in SCALES for _ in range(3))
         found = next((candidate for candidate in near if proof.holds_at(candidate)), None)
         if found is None:
-            reason = "it is not finite at any point tried near the initial one"
-            raise proof.refusal(group.observed[0], reason)
+            raise NotByRow("it is not finite at any point tried near the initial one")
         proof.holds_at(found | _flipped(point, rng))
     finally:
-        proof.set_shared(point)
+        for var, value in present.items():  # a chain may be at other values than `point`
+            shared[var].set_value(value, borrow=True)
 
 
 class _Proof:
-    """Compares the full and the sliced log-likelihoods of a group at one point after another."""
+    """Compares the full and the sliced log-likelihood at one point after another."""
 
-    def __init__(self, model, group: RowGroup, terms, shared, rng: np.random.Generator):
-        self._model, self._group, self._shared, self._rng = model, group, shared, rng
+    def __init__(self, group: RowGroup, term, axis: int, shared, rng: np.random.Generator):
+        self._group, self._axis, self._shared, self._rng = group, axis, shared, rng
         rows = pt.lvector("rows")
         sliced = clone_replace(list(group.terms), group.slices(rows), rebuild_strict=False)
-        full = [terms[rv] for rv in terms]
+        leaves = graph_inputs([term, *sliced])
         self._values = [
             leaf
-            for leaf in graph_inputs(full)
-            if not isinstance(leaf, SharedVariable) and not hasattr(leaf, "data")
+            for leaf in leaves
+            if leaf is not rows
+            and not isinstance(leaf, SharedVariable)
+            and not hasattr(leaf, "data")
         ]
-        self._full = interpreted(self._values, full)
+        self._full = interpreted(self._values, [term])
         self._sliced = interpreted([*self._values, rows], sliced)
-
-    def refusal(self, name: str, reason: str) -> Exception:
-        """The error for observed variable `name`."""
-        return refusal(self._model, name, [data.name for data in self._group.data], reason)
 
     def set_shared(self, point: Point) -> None:
         """Give the variables that are not sampled their values at `point`."""
@@ -79,34 +91,32 @@ class _Proof:
         """Whether all rows are finite at `point`; raise if a part of them differs from the full."""
         self.set_shared(point)
         arrays = [np.asarray(point[leaf.name], dtype=leaf.dtype) for leaf in self._values]
-        full = self._full(*arrays)
+        (whole,) = self._full(*arrays)
         n_rows = self._group.length()
-        for name, whole in zip(self._group.observed, full, strict=True):
-            if whole.shape[:1] != (n_rows,):
-                raise self.refusal(name, f"it has shape {whole.shape}, not one value a row")
-        if not all(np.isfinite(whole).all() for whole in full):
+        if whole.shape[self._axis] != n_rows:
+            raise NotByRow(f"it has shape {whole.shape}, and its data have {n_rows} rows")
+        if not np.isfinite(whole).all():
             return False
         first = max(1, min(n_rows // 3, 17))
         drawn = self._rng.choice(n_rows, size=min(n_rows, first + 1000), replace=False)
         for chosen in np.split(drawn, [first]):
             if len(chosen):
-                self._compare(full, arrays, chosen)
+                self._compare(np.take(whole, chosen, self._axis), arrays, chosen)
         return True
 
-    def _compare(self, full, arrays, chosen: np.ndarray) -> None:
+    def _compare(self, expected: np.ndarray, arrays, chosen: np.ndarray) -> None:
         try:
-            parts = self._sliced(*arrays, chosen)
+            (part,) = self._sliced(*arrays, chosen)
         except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise self.refusal(self._group.observed[0], reason) from error
-        for name, whole, part in zip(self._group.observed, full, parts, strict=True):
-            tolerance = 1e-6 if whole.dtype == np.float64 else 1e-3
-            expected = whole[chosen]
-            if part.shape != expected.shape or not np.allclose(
-                part, expected, rtol=tolerance, atol=tolerance
-            ):
-                reason = f"on {len(chosen)} random rows it differs from those of the full one"
-                raise self.refusal(name, reason)
+            raise NotByRow("it cannot be computed from some of the rows of its data") from error
+        tolerance = 1e-6 if expected.dtype == np.float64 else 1e-3
+        if part.shape != expected.shape or not np.allclose(
+            part, expected, rtol=tolerance, atol=tolerance
+        ):
+            raise NotByRow(
+                f"on {len(chosen)} random rows of its data it differs from what it is of them "
+                "among all"
+            )
 
 
 def _moved(model: Model, point: Point, scale: float, rng: np.random.Generator) -> Point:

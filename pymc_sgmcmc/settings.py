@@ -14,7 +14,6 @@ from pymc_sgmcmc.batching import AUTO
 from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.minibatch import minibatches
-from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.schedules import Constant, as_schedule
 from pymc_sgmcmc.target import Target
 from pymc_sgmcmc.tuned import Plan
@@ -107,7 +106,7 @@ class Settings:
         initial_point: Mapping[str, np.ndarray],
         backend: Backend,
     ) -> Target:
-        """The target, with exact gradients where the batch size is automatic and they pay."""
+        """The target, on minibatches where the batch size is automatic and rows separate."""
         settings = {
             "rows": rows,
             "initial_point": initial_point,
@@ -119,11 +118,7 @@ class Settings:
         if minibatches(model):
             self.batch_size = None  # it has a batch size, which is kept
             return Target(model, vars, **settings)
-        try:
-            return Target(model, vars, batch_size=AUTO, **settings)
-        except RowsDoNotSeparate as error:
-            _log.warning(f"Exact gradients, without minibatches. {error}")
-            return Target(model, vars, **settings)
+        return Target(model, vars, batch_size=AUTO, **settings)
 
     def source(self, target: Target):
         """Where batches come from."""

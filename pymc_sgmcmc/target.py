@@ -13,7 +13,9 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.batching import AUTO, find_batches
+from pymc_sgmcmc.batching import find_wishes, is_auto
+from pymc_sgmcmc.computed import Computed
+from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.entries import entry_name
 from pymc_sgmcmc.evaluation import Evaluation, Part
@@ -21,12 +23,14 @@ from pymc_sgmcmc.inspection import (
     check_initial_point,
     check_model,
     refuse_missing,
+    values_at,
 )
 from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.opened import opened
+from pymc_sgmcmc.plans import Plan, Planner
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
-from pymc_sgmcmc.rows import find_groups
-from pymc_sgmcmc.separation import prove_separation
+from pymc_sgmcmc.rows import join_groups
 from pymc_sgmcmc.sparse_designs import without_sparse
 from pymc_sgmcmc.total_sizes import total_sizes
 
@@ -43,8 +47,9 @@ class Target:
     """U(q) = -log prior(q) - sum_k (N_k / n_k) sum_{i in batch k} log p(y_ki given q).
 
     q is the flat vector of the unconstrained values of `vars`. The prior is that of the whole
-    model with its Jacobians and potentials, never scaled; k runs over groups of observed variables
-    that share their rows. Observed variables that are not minibatched count as exact.
+    model with its Jacobians, never scaled; k runs over groups of likelihoods (observed variables,
+    and Potentials that have a value for each row of data) that share their rows. What is not
+    minibatched counts as prior.
 
     Parameters
     ----------
@@ -53,7 +58,8 @@ class Target:
         What is sampled; all other free variables are shared inputs.
     batch_size : int, mapping of str to (int or None), or None
         Rows in a batch, for all groups or by the name of the row dimension or of an observed
-        variable. None: the exact likelihood, or what the model's `pm.Minibatch` says.
+        variable or Potential. None: the exact likelihood, or what the model's `pm.Minibatch` says.
+        "auto": minibatches wherever rows separate, and exact likelihoods elsewhere.
     rows : mapping of str to int or None, optional
         The row axis of data by name, where it is not found rightly; None: not sliced.
     initial_point : dict, optional
@@ -69,8 +75,11 @@ class Target:
         The one given, on all rows: without `pm.Minibatch`.
     size : int
         d, the length of q.
+    decisions : list of Decision
+        For each observed variable, and each Potential that might have been minibatched, whether it
+        is, and how or why not.
     groups : list of RowGroup
-        The minibatched observed variables.
+        The minibatched likelihoods.
     batch_sizes : list of int
         Rows in a batch, for each group.
     shared : dict
@@ -81,7 +90,8 @@ class Target:
     Raises
     ------
     RowsDoNotSeparate
-        If a minibatched log-likelihood is not a sum over rows; the message names the variable.
+        If the user gives a batch size for a log-likelihood that is not a sum over rows of data; the
+        message names it and says why it is none.
     ValueError, TypeError
         If the model or an argument cannot be honoured.
     """
@@ -99,7 +109,6 @@ class Target:
     ):
         given, model = model, full_data(model)
         check_model(model, vars)
-        batches = find_batches(given, model, batch_size)
         point = dict(model.initial_point() if initial_point is None else initial_point)
         missing = [var.name for var in model.value_vars if var.name not in point]
         if missing:
@@ -114,50 +123,94 @@ class Target:
 
         terms = log_density_terms(model, self.shared)
         terms, self._matrices = without_sparse(terms, self.shared.values())
-        refuse_missing(terms)
-        check_initial_point(model, terms, point)
+        values = values_at(terms, point)
+        refuse_missing(terms, values)
+        check_initial_point(values, point)
+        terms |= {v: opened(terms[v]) for v in (*model.observed_RVs, *model.potentials)}
 
-        names = {shared: var.name for var, shared in self.shared.items()}
-        self.groups = find_groups(model, batches, terms, names, rows or {}) if batches else []
-        self.batch_sizes = [batch.size for batch in batches]
-        self.model, self._batches, self._total_sizes = model, batches, total_sizes(given, model)
-        self.check_lengths()
+        self.model, self._total_sizes = model, total_sizes(given, model)
         self._terms, self._point = terms, point
-        self._prove_separation()
+        self._planner = Planner(model, terms, point, self.shared, rows or {})
+        shapes = {v: self._planner.shape_of(v, values) for v in terms}
+        wishes = find_wishes(given, model, batch_size, shapes)
+        plans = [self._planner.plan(wish) for wish in wishes]
+        for plan in plans:
+            if plan.wish.explicit and plan.decision.reason:
+                raise plan.decision.error()
+        self._planner.check_names(plans)
+        self._plans = [plan for plan in plans if plan.group is not None]
+        self._group()
+        self._computed: list[Computed] = []
+        self.check_lengths()
         self._examined = self._data()
-        exact = [terms[rv] for rv in terms if not any(rv in b.observed for b in batches)]
+        self.decisions = self._decide(plans, shapes)
+        batched = {plan.wish.variable for plan in self._plans}
+        exact, self._computed = self._exact([v for v in terms if v not in batched])
         kept = self._kept_predictors() if keeps_slopes else None
         self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
         self.size = self.potential.size
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
-        self._log(model, until=", until tuned" if batch_size == AUTO else "")
-        if any(batch.data for batch in batches):
+        self._log(until=", until tuned" if is_auto(batch_size) else "")
+        if any(plan.wish.call is not None for plan in plans):
             _log.warning(
                 "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
                 "and LOO are those of one random batch, scaled. Use full_data(model) for them."
             )
 
-    def _log(self, model: Model, until: str) -> None:
+    def _group(self) -> None:
+        """Put likelihoods together that share their rows; raise if they have two batch sizes."""
+        members: dict[object, list[Plan]] = {}
+        for plan in self._plans:
+            members.setdefault(plan.key, []).append(plan)
+        self.groups, self.batch_sizes, self._cures = [], [], []
+        for key, plans in members.items():
+            sizes = {plan.wish.variable.name: plan.wish.size for plan in plans}
+            if len(set(sizes.values())) != 1:
+                raise ValueError(
+                    f"batch_size={sizes!r}: these variables share their rows, so give them one "
+                    "batch size (or None: exact)."
+                )
+            name = key if isinstance(key, str) else plans[0].wish.variable.name
+            self.groups.append(join_groups(name, [plan.group for plan in plans]))
+            self.batch_sizes.append(plans[0].wish.size)
+            self._cures.append(plans[0].wish.exact())
+
+    def _decide(self, plans: Sequence[Plan], shapes) -> list[Decision]:
+        """The decisions, with those on which nothing had to be decided."""
+        made = {plan.wish.variable: plan.decision for plan in plans}
+        others = {rv: Decision(rv.name, (*shapes[rv], 1)[0]) for rv in self.model.observed_RVs}
+        return list((others | made).values())
+
+    def _exact(self, variables) -> tuple[list[TensorVariable], list[Computed]]:
+        """The log-densities of what is not minibatched, and the functions of data in them."""
+        found = [self._planner.exact(self._terms[v]) for v in variables]
+        return [term for term, _ in found], [one for _, computed in found for one in computed]
+
+    def _log(self, until: str) -> None:
         parts = [
             f"{', '.join(group.observed)} by {size} of {group.length()} rows{until} "
             f"({', '.join(data.name for data in group.data)})"
             for group, size in zip(self.groups, self.batch_sizes, strict=True)
         ]
         batched = {name for group in self.groups for name in group.observed}
-        exact = [rv.name for rv in model.basic_RVs + model.potentials if rv.name not in batched]
+        variables = self.model.basic_RVs + self.model.potentials
+        exact = [v.name for v in variables if v.name not in batched]
         _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {', '.join(exact)}.")
+        for decision in self.decisions:
+            if decision.exact and decision.reason:
+                _log.warning(decision.warning())
 
     def check_lengths(self) -> np.ndarray:
         """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
-        for matrix in self._matrices:
-            matrix.refresh()
+        for data in (*self._matrices, *self._computed):
+            data.refresh()
         lengths = [group.length() for group in self.groups]
-        for group, batch, length in zip(self.groups, self._batches, lengths, strict=True):
-            if batch.size > length:
+        found = zip(self.groups, self.batch_sizes, lengths, self._cures, strict=True)
+        for group, size, length, cure in found:
+            if size > length:
                 raise ValueError(
-                    f"batch_size={batch.size} is larger than the {length} rows of "
-                    f"{', '.join(group.observed)}: choose at most {length}, or "
-                    f"{batch.exact(group.name)}."
+                    f"batch_size={size} is larger than the {length} rows of "
+                    f"{', '.join(group.observed)}: choose at most {length}, or {cure}."
                 )
         return np.array(lengths, dtype=np.int64)
 
@@ -167,8 +220,11 @@ class Target:
             total.check()
         lengths, data = self.check_lengths(), self._data()
         if any(now is not before for now, before in zip(data, self._examined, strict=True)):
-            refuse_missing(self._terms)
-            self._prove_separation()
+            terms = {v: term for v, term in self._terms.items() if v not in self.model.free_RVs}
+            refuse_missing(terms, values_at(terms, self._point))
+            for plan in self._plans:
+                if (proved := self._planner.proved(plan)).group is None:
+                    raise proved.decision.error()
             self._examined, self._slopes = data, None
         return lengths
 
@@ -178,11 +234,6 @@ class Target:
         leaves = graph_inputs(list(self._terms.values()))
         data = [leaf for leaf in leaves if isinstance(leaf, SharedVariable) and leaf not in others]
         return [leaf.get_value(borrow=True) for leaf in data]
-
-    def _prove_separation(self) -> None:
-        for group in self.groups:
-            own = {rv: term for rv, term in self._terms.items() if rv.name in group.observed}
-            prove_separation(self.model, group, own, self._point, self.shared)
 
     def others_in_batches(self) -> list[str]:
         """The value variables that are not sampled and that a minibatched term depends on."""

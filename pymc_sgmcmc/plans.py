@@ -1,0 +1,243 @@
+"""The one place that decides of each likelihood whether it is minibatched, and how, or exact."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pymc import Model
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.batch_rows import BatchRows, LatentRows, with_indices_at_data
+from pymc_sgmcmc.batching import Wish
+from pymc_sgmcmc.computed import Computed, describe, with_computed
+from pymc_sgmcmc.decisions import Decision
+from pymc_sgmcmc.dependence import Dependence
+from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_dim, value_of
+from pymc_sgmcmc.rows import RowData, RowGroup, row_data
+from pymc_sgmcmc.selection import NotByRow
+from pymc_sgmcmc.separation import prove_separation
+
+__all__ = ["Plan", "Planner"]
+
+EXACT = "For exact gradients pass batch_size=None."
+MARGINALISE = (
+    "Minibatches need a posterior whose size does not grow with the data: marginalise it. " + EXACT
+)
+ONE_NUMBER = (
+    "it is one number for all of them, not one value a row: they depend on each other, as in a "
+    "Gaussian process, a time series or a multivariate normal variable"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A decision, and what follows from it.
+
+    Attributes
+    ----------
+    wish : Wish
+    decision : Decision
+    key : object
+        Likelihoods of the same key share their rows: a dimension, a number of rows, or a
+        `pm.Minibatch`.
+    group : RowGroup or None
+        The likelihood alone; None: it is exact.
+    """
+
+    wish: Wish
+    decision: Decision
+    key: object = None
+    group: RowGroup | None = None
+
+
+class Planner:
+    """Decides of one likelihood after the other.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        On all rows.
+    terms : mapping
+        The log-density of each variable and Potential, one value a row where it has rows.
+    point : mapping of str to array
+        Values of the value variables.
+    shared : mapping
+        Shared variables that stand for the values of what is not sampled.
+    axes : mapping of str to int or None
+        The row axis of data by name, where the user gives it; None: not sliced.
+
+    Raises
+    ------
+    TypeError
+        If `axes` is no such mapping.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        terms: Mapping[TensorVariable, TensorVariable],
+        point: Mapping[str, np.ndarray],
+        shared: Mapping[TensorVariable, SharedVariable],
+        axes: Mapping[str, int | None],
+    ):
+        self._model, self._terms, self._point, self._shared = model, terms, point, shared
+        self._axes = check_axes(axes)
+        self._names = {replacement: var.name for var, replacement in shared.items()}
+        self.dependence = Dependence(shared.values(), point)
+        self._computed: dict[Variable, Computed] = {}
+        self._slices: dict[object, RowData] = {}
+
+    def shape_of(self, variable: TensorVariable, values: Mapping) -> tuple[int, ...]:
+        """That of its log-density, whose value at the point is among `values` if it is known."""
+        term = self._terms[variable]
+        if np.ndim(values[variable]) == term.type.ndim:
+            self.dependence.know(term, np.shape(values[variable]))
+        return self.dependence.shape_of(term)
+
+    def plan(self, wish: Wish) -> Plan:
+        """Decide of one likelihood; the axes are tried in their order until one has its rows."""
+        plans = []
+        for axis in self._axes_of(wish):
+            plans.append(self._along(wish, axis))
+            if plans[-1].group is not None:
+                return plans[-1]
+        return plans[0]
+
+    def exact(self, term: TensorVariable) -> tuple[TensorVariable, list[Computed]]:
+        """The same as `term`, for all rows: what an index takes of data is computed once."""
+        moved = with_indices_at_data(term, self.dependence)
+        if moved is term:
+            return term, []
+        return with_computed(moved, self.dependence, self._compute)
+
+    def check_names(self, plans: Sequence[Plan]) -> None:
+        """Raise if the user gives the axis of something that no minibatched likelihood has."""
+        known = set()
+        for plan in plans:
+            variable = plan.wish.variable
+            leaves = graph_inputs([self._terms[variable]])
+            known |= {self._name(leaf, variable) for leaf in leaves}
+        unknown = sorted(set(self._axes) - known)
+        if unknown:
+            sliced = sorted({name for plan in plans for name in plan.decision.sliced})
+            raise ValueError(
+                f"rows={self._axes!r} names {unknown}, which no minibatched variable depends on. "
+                f"Data that are sliced by row: {sliced}."
+            )
+
+    def _axes_of(self, wish: Wish) -> tuple[int, ...]:
+        value = self._model.rvs_to_values.get(wish.variable)
+        leaves = graph_inputs([value]) if value is not None else []
+        given = [self._axes.get(self._name(leaf, wish.variable)) for leaf in leaves]
+        said = [axis for axis in given if axis is not None]
+        return tuple(said[:1]) or wish.axes
+
+    def _along(self, wish: Wish, axis: int) -> Plan:
+        term, variable = self._terms[wish.variable], wish.variable
+        if axis >= term.type.ndim:
+            rows = number_of_rows(self._model, variable) if variable.type.ndim else 1
+            return self._refused(wish, rows, axis, ONE_NUMBER, EXACT)
+        n_rows = self.dependence.shape_of(term)[axis]
+        if n_rows == 1:
+            return Plan(wish, Decision(variable.name, 1, axis))
+        self._check_axes(wish, n_rows)
+        key = wish.call or row_dim(self._model, variable, axis) or n_rows
+        used: dict[Variable, RowData] = {}
+
+        def slice_of(x: Variable, own: int) -> TensorVariable:
+            data = self._row_data(x, own, key, variable)
+            used[data.slice] = data
+            return data.slice
+
+        rows = BatchRows(n_rows, self.dependence, slice_of)
+        try:
+            sliced = rows(term, axis)
+        except LatentRows as error:
+            rv = self._model.values_to_rvs.get(error.variable, error.variable)
+            reason = f"the latent variable {rv.name!r} has one value per row"
+            return self._refused(wish, n_rows, axis, reason, MARGINALISE)
+        except NotByRow as error:
+            return self._refused(wish, n_rows, axis, str(error), EXACT)
+        sliced, computed = with_computed(sliced, self.dependence, self._compute)
+        leaves = set(graph_inputs([sliced]))
+        data = [one for one in used.values() if one.slice in leaves]
+        if not any(one.source not in self._names for one in data):
+            return self._refused(wish, n_rows, axis, "no data have its rows", EXACT)
+        number = data[0].slice.shape[data[0].axis]
+        sliced = clone_replace(sliced, {rows.number: number}, rebuild_strict=False)
+        group = RowGroup(variable.name, (variable.name,), tuple(data), (sliced,), tuple(computed))
+        by_name = {one.name: one.axis for one in data}
+        plan = Plan(wish, Decision(variable.name, n_rows, axis, by_name), key, group)
+        return self.proved(plan) if n_rows else plan
+
+    def proved(self, plan: Plan) -> Plan:
+        """Return the plan, or that of an exact likelihood if the rows do not separate after all."""
+        variable, axis = plan.wish.variable, plan.decision.axis
+        term = self._terms[variable]
+        try:
+            prove_separation(self._model, plan.group, term, axis, self._point, self._shared)
+        except NotByRow as error:
+            rows = plan.group.length()
+            return self._refused(plan.wish, rows, axis, str(error), EXACT)
+        return plan
+
+    def _refused(self, wish: Wish, rows: int, axis: int, reason: str, cure: str) -> Plan:
+        decision = Decision(wish.variable.name, rows, axis, reason=reason, cure=cure)
+        return Plan(wish, decision)
+
+    def _check_axes(self, wish: Wish, n_rows: int) -> None:
+        """Raise if the user gives an axis that has not the length of the rows."""
+        for leaf in graph_inputs([self._terms[wish.variable]]):
+            name = self._name(leaf, wish.variable)
+            own = self._axes.get(name)
+            if own is None:
+                continue
+            shape = self.dependence.shape_of(leaf)
+            if not (0 <= own < len(shape) and shape[own] == n_rows):
+                raise ValueError(
+                    f"rows={{{name!r}: {own!r}}} does not fit: {name} has shape {shape}, and the "
+                    f"observed variable has {n_rows} rows."
+                )
+
+    def _row_data(self, x: Variable, axis: int, key: object, variable: TensorVariable) -> RowData:
+        name = self._name(x, variable)
+        if name in self._axes and self._axes[name] != axis:
+            raise NotByRow(
+                f"rows={{{name!r}: {self._axes[name]!r}}} leaves out the rows that it has on axis "
+                f"{axis} of {name}"
+            )
+        # The same array in two constants is one.
+        known = (key, axis, x if x.owner or not hasattr(x, "data") else id(value_of(x)))
+        if known not in self._slices:
+            one = None if x.owner is None else self._compute(x)
+            source = x if one is None else one.value
+            name = name if one is None else describe(x)
+            name = name or f"an unnamed array of shape {value_of(source).shape}"
+            others = [data.name for (of, *_), data in self._slices.items() if of == key]
+            again = sum(other == name or other.startswith(f"{name} (") for other in others)
+            name = f"{name} ({again + 1})" if again else name
+            self._slices[known] = row_data(source, name, axis, one)
+        return self._slices[known]
+
+    def _compute(self, x: TensorVariable) -> Computed:
+        if x not in self._computed:
+            self._computed[x] = Computed(x)
+        return self._computed[x]
+
+    def _name(self, leaf: Variable, variable: TensorVariable) -> str | None:
+        """That of a leaf; of the variable whose observed values it has, where it has none."""
+        name = self._names.get(leaf) or leaf.name
+        value = self._model.rvs_to_values.get(variable)
+        if name or value is None:
+            return name
+        observed = graph_inputs([value])
+        return variable.name if any(_is_same(leaf, part) for part in observed) else None
+
+
+def _is_same(a: Variable, b: Variable) -> bool:
+    """Whether they are one variable, or constants of one array."""
+    return a is b or (hasattr(a, "data") and hasattr(b, "data") and a.data is b.data)
