@@ -1,31 +1,23 @@
 """The rows of a batch of a log-likelihood, from the same rows of its data."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import toposort
 from pytensor.scalar.basic import Switch
-from pytensor.tensor.basic import (
-    Alloc,
-    AllocEmpty,
-    Join,
-    MakeVector,
-    ScalarFromTensor,
-    TensorFromScalar,
-)
+from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor
+from pytensor.tensor.basic import TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import All
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, Subtensor
+from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-import pymc_sgmcmc.selection_rules  # noqa: F401  (registers the rules)
 from pymc_sgmcmc.compat import GATHERS
 from pymc_sgmcmc.density import is_minus_infinity
 from pymc_sgmcmc.dependence import Dependence
@@ -33,6 +25,7 @@ from pymc_sgmcmc.indices import entries_of, is_whole, places
 from pymc_sgmcmc.parts import Part, cells
 from pymc_sgmcmc.row_axes import value_of
 from pymc_sgmcmc.selection import NotByRow, Selection, Steps, select_through
+from pymc_sgmcmc.selection_rules import rebuilt
 
 __all__ = ["BatchRows", "LatentRows", "with_indices_at_data"]
 
@@ -68,21 +61,25 @@ class BatchRows(Selection):
     slice_of : callable
         What stands for the slice of a leaf, or of a function of data, along an axis. Raises
         `NotByRow` where the user has said that it is not sliced.
+    imputed : list, optional
+        Where a row has a latent variable of its own, as imputed values are, its place among all
+        rows is appended, (n_rows,) bool, and any number stands for the variable. None: it is
+        selected like all others.
     """
 
-    def __init__(self, n_rows: int, dependence: Dependence, slice_of: Callable):
-        super().__init__()
+    def __init__(
+        self, n_rows: int, dependence: Dependence, slice_of: Callable, imputed: list | None = None
+    ):
+        super().__init__(dependence)
+        self._imputed = imputed
         self.number = pt.lscalar("rows_in_batch")
-        self._n_rows, self._dependence, self._slice_of = n_rows, dependence, slice_of
+        self._n_rows, self._slice_of = n_rows, slice_of
 
     def length(self, whole):
         return self.number
 
-    def shape_of(self, x: TensorVariable) -> tuple[int, ...]:
-        return self._dependence.shape_of(x)
-
     def steps(self, x, axis):
-        node, moves = x.owner, self._dependence.moves
+        node, moves = x.owner, self.dependence.moves
         if x.type.shape[axis] == 1:
             raise NotByRow("there is one row")
         if node is None:
@@ -94,11 +91,9 @@ class BatchRows(Selection):
                 except NotByRow:
                     pass
             return self._slice_of(x, axis)
-        moved = index_at_data(x, axis, self._dependence)
+        moved = index_at_data(x, axis, self.dependence)
         if moved is not None:
             return (yield moved, axis)
-        if isinstance(node.op, AdvancedIncSubtensor):
-            return (yield from self._put_together(x, axis))
         if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Switch):
             condition, *branches = node.inputs
             # A check of parameters: those of all rows would be computed for each batch.
@@ -135,13 +130,14 @@ class BatchRows(Selection):
     def _checked(self, condition: TensorVariable) -> TensorVariable:
         """`condition` of the rows of the batch, where it is one on all rows."""
         node = condition.owner
-        if node is None or not self._dependence.moves(condition):
+        if node is None or not self.dependence.moves(condition):
             return condition
         inputs = node.inputs
         if isinstance(node.op, All):
             (given,) = inputs
-            for axis in range(given.type.ndim if len(node.op.axis or ()) in (0, given.type.ndim)
-                              else 0):
+            for axis in range(
+                given.type.ndim if len(node.op.axis or ()) in (0, given.type.ndim) else 0
+            ):
                 try:
                     return pt.all(self(given, axis))
                 except NotByRow:
@@ -154,41 +150,11 @@ class BatchRows(Selection):
             return condition
         return node.clone_with_new_inputs(new, strict=False).outputs[node.outputs.index(condition)]
 
-    def _put_together(self, x: TensorVariable, axis: int) -> Steps:
-        """Rows some of which come from another variable, as imputed ones do.
-
-        They are known by two functions of the data: whether a row does, and which one of that
-        variable it is.
-        """
-        node = x.owner
-        whole, part = node.inputs[:2]
-        entries = entries_of(node, first=2)
-        fits = (
-            node.op.set_instead_of_inc
-            and entries is not None
-            and all(is_whole(entry) for k, entry in enumerate(entries) if k != axis)
-            and not isinstance(entries[axis], slice)
-            and entries[axis].type.ndim == 1
-            and not self._dependence.moves(entries[axis])
-            and part.type.ndim == x.type.ndim
-            and not part.type.broadcastable[axis]
-        )
-        if not fits:
-            raise NotByRow("its rows are put together from several variables")
-        index, n = entries[axis], self._n_rows
-        comes = pt.set_subtensor(pt.zeros(n, dtype="bool")[index], np.array(True))
-        which = pt.set_subtensor(
-            pt.zeros(n, dtype="int64")[index], pt.arange(index.shape[0], dtype="int64")
-        )
-        comes_here = yield comes, 0
-        taken = yield part[(slice(None),) * axis + (which,)], axis
-        if whole.owner is not None and isinstance(whole.owner.op, AllocEmpty):
-            rest = pt.zeros_like(taken)
-        else:
-            rest = yield whole, axis
-        shape = ["x"] * x.type.ndim
-        shape[axis] = 0
-        return pt.switch(comes_here.dimshuffle(*shape), taken, rest).astype(x.dtype)
+    def is_left_out(self, part, comes):
+        if self._imputed is None or not self.dependence.is_sampled(part):
+            return False
+        self._imputed.append(comes)
+        return True
 
     def _guessed(self, x: TensorVariable, axis: int) -> Steps:
         """The same of an operation that has no rule, a loop say: as if it acted row by row.
@@ -196,28 +162,24 @@ class BatchRows(Selection):
         Rows are where an axis has their number. What comes of it is compared with the whole.
         """
         node, inputs = x.owner, []
-        if self._dependence.shape_of(x)[axis] != self._n_rows:
+        if self.dependence.shape_of(x)[axis] != self._n_rows:
             raise NotByRow(f"the operation {node.op} is not known to act row by row")
         for given in node.inputs:
             shape = ()
             if isinstance(given.type, TensorType) and given.type.ndim:
-                shape = self._dependence.shape_of(given)
+                shape = self.dependence.shape_of(given)
             if self._n_rows in shape:
-                own = axis if shape[axis : axis + 1] == (self._n_rows,) else shape.index(
-                    self._n_rows
+                own = (
+                    axis if shape[axis : axis + 1] == (self._n_rows,) else shape.index(self._n_rows)
                 )
                 given = yield given, own
             inputs.append(given)
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             raise NotByRow(f"the operation {node.op} is not known to act row by row")
         try:
-            if isinstance(node.op, OpFromGraph):  # Its inner graph has static shapes too.
-                outputs = node.op(*inputs, return_list=True)
-            else:
-                outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
+            return rebuilt(x, inputs)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise NotByRow(f"the operation {node.op} does not act row by row") from error
-        return outputs[node.outputs.index(x)]
 
 
 def _is_plain(index: Variable) -> bool:
@@ -247,7 +209,7 @@ def index_at_data(x: TensorVariable, axis: int, dependence: Dependence) -> Tenso
         k = place.axis
         if is_whole(entries[k]) or any(moves(v) for v in _variables(entries[k])):
             return None
-        part, chosen = Part(entries[k], moves, dependence.shape_of), k
+        part, chosen = Part(entries[k], dependence), k
     elif any(entries[k].type.ndim != 1 or moves(entries[k]) for k in indexed):
         return None
     elif len(indexed) > 1:
@@ -262,7 +224,7 @@ def index_at_data(x: TensorVariable, axis: int, dependence: Dependence) -> Tenso
         return found.dimshuffle(*order) if axis else found
     else:
         (chosen,) = indexed
-        part = Part(entries[chosen], moves, dependence.shape_of)
+        part = Part(entries[chosen], dependence)
     if dependence.shape_of(whole)[chosen] <= FEW:
         return None
     try:

@@ -57,7 +57,9 @@ class Computed:
 
     def _evaluated(self) -> np.ndarray:
         value = np.asarray(interpreted([], [self._function])()[0])
-        return value.astype(pytensor.config.floatX, copy=False) if value.dtype.kind == "f" else value
+        return (
+            value.astype(pytensor.config.floatX, copy=False) if value.dtype.kind == "f" else value
+        )
 
 
 def describe(function: TensorVariable) -> str:

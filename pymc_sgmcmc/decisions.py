@@ -25,6 +25,9 @@ class Decision:
     reason, cure : str
         Why it is exact, and what to do for batches of it. Empty if there is nothing to be said: the
         user wants it so, or it has few rows.
+    imputed : int
+        How many of the rows have a latent variable of their own, as imputed values are: these are
+        exact, as few batches would see that variable.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Decision:
     sliced: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
     cure: str = ""
+    imputed: int = 0
 
     @property
     def exact(self) -> bool:
@@ -42,7 +46,10 @@ class Decision:
     def __str__(self) -> str:
         if not self.exact:
             data = ", ".join(f"{name} (axis {axis})" for name, axis in self.sliced.items())
-            return f"{self.name}: minibatches of {self.rows} rows of {data}."
+            but = (
+                f" {self.imputed} of them, with imputed values, are exact." if self.imputed else ""
+            )
+            return f"{self.name}: minibatches of {self.rows} rows of {data}.{but}"
         if not self.reason:
             return f"{self.name}: exact."
         return f"{self.name}: exact, because {self.reason}. {self.cure}"

@@ -6,6 +6,7 @@ import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
@@ -48,6 +49,15 @@ class Dependence:
             else:
                 self._moves[here] = any(self._moves[v] for v in here.owner.inputs)
         return self._moves[x]
+
+    def is_sampled(self, x: Variable) -> bool:
+        """Whether `x` is a variable that is sampled, or its transform: entry by entry."""
+        while x.owner is not None and isinstance(x.owner.op, Elemwise | DimShuffle):
+            moving = [v for v in x.owner.inputs if self.moves(v)]
+            if len(moving) != 1:
+                return False
+            (x,) = moving
+        return x.owner is None and self.moves(x) and bool(x.type.ndim)
 
     def know(self, x: TensorVariable, shape: tuple[int, ...]) -> None:
         """Remember the shape of `x`, which was found otherwise."""

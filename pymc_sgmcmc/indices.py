@@ -61,8 +61,8 @@ def is_whole(entry: Entry) -> bool:
     if not isinstance(entry, slice):
         return False
     start, stop, step = (getattr(bound, "data", bound) for bound in _bounds(entry))
-    return stop is None and (start is None or _equals(start, 0)) and (
-        step is None or _equals(step, 1)
+    return (
+        stop is None and (start is None or _equals(start, 0)) and (step is None or _equals(step, 1))
     )
 
 

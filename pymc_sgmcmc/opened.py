@@ -31,9 +31,10 @@ def _opened(term: TensorVariable) -> TensorVariable | None:
     op, parts = node.op.scalar_op, [_opened(given) for given in node.inputs]
     found = [k for k, part in enumerate(parts) if part is not None]
     if isinstance(op, Add) and len(found) == len(parts):
-        same = len({part.type.ndim for part in parts}) == 1 and len(
-            {part.type.shape for part in parts}
-        ) == 1
+        same = (
+            len({part.type.ndim for part in parts}) == 1
+            and len({part.type.shape for part in parts}) == 1
+        )
         return pt.add(*parts) if same and None not in parts[0].type.shape else None
     alone = len(found) == 1 and (
         isinstance(op, Neg | Cast | Identity | Mul) or (isinstance(op, TrueDiv) and found == [0])

@@ -7,12 +7,12 @@
 from collections.abc import Callable, Mapping
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.dependence import Dependence
 from pymc_sgmcmc.indices import Entry
 from pymc_sgmcmc.selection import NotByRow, Selection, select_through
 from pymc_sgmcmc.selection_rules import rebuilt
@@ -27,10 +27,8 @@ class Part(Selection):
     ----------
     entry : slice or TensorVariable
         A vector of integers, or a slice: a function of data alone.
-    moves : callable
-        Whether a variable depends on more than data.
-    shape_of : callable
-        The shape of a variable.
+    dependence : Dependence
+        What depends on data alone.
 
     Attributes
     ----------
@@ -38,9 +36,9 @@ class Part(Selection):
         Whether data have been indexed: else nothing was won.
     """
 
-    def __init__(self, entry: Entry, moves: Callable[[Variable], bool], shape_of: Callable):
-        super().__init__()
-        self.entry, self.shape_of, self._moves, self.reaches = entry, shape_of, moves, False
+    def __init__(self, entry: Entry, dependence: Dependence):
+        super().__init__(dependence)
+        self.entry, self.reaches = entry, False
 
     def length(self, whole):
         if isinstance(self.entry, slice):
@@ -50,7 +48,7 @@ class Part(Selection):
     def steps(self, x, axis):
         if x.type.broadcastable[axis]:
             raise NotByRow("an index takes a row that is the same for all")
-        if not self._moves(x):
+        if not self.dependence.moves(x):
             self.reaches = True
         elif x.owner is not None:
             try:
@@ -80,8 +78,11 @@ def cells(
         if isinstance(node.op, DimShuffle):
             order = node.op.new_order
             whole = cells(node.inputs[0], {order[k]: i for k, i in indices.items()}, moves)
-            left = [k for k in range(node.inputs[0].type.ndim) if k not in map(order.__getitem__,
-                                                                             indices)]
+            left = [
+                k
+                for k in range(node.inputs[0].type.ndim)
+                if k not in map(order.__getitem__, indices)
+            ]
             new = ["x" if order[k] == "x" else 1 + left.index(order[k]) for k in others]
             return whole.dimshuffle(0, *new)
         product = _matrices(x)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytensor.tensor as pt
 from pymc import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
@@ -16,6 +17,7 @@ from pymc_sgmcmc.batching import Wish
 from pymc_sgmcmc.computed import Computed, describe, with_computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.dependence import Dependence
+from pymc_sgmcmc.parts import Part
 from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_dim, value_of
 from pymc_sgmcmc.rows import RowData, RowGroup, row_data
 from pymc_sgmcmc.selection import NotByRow
@@ -46,12 +48,18 @@ class Plan:
         `pm.Minibatch`.
     group : RowGroup or None
         The likelihood alone; None: it is exact.
+    term : TensorVariable or None
+        What the group has rows of: the log-likelihood, zero where it is exact.
+    rest : TensorVariable or None
+        The log-likelihood of those rows that are exact.
     """
 
     wish: Wish
     decision: Decision
     key: object = None
     group: RowGroup | None = None
+    term: TensorVariable | None = None
+    rest: TensorVariable | None = None
 
 
 class Planner:
@@ -69,6 +77,8 @@ class Planner:
         Shared variables that stand for the values of what is not sampled.
     axes : mapping of str to int or None
         The row axis of data by name, where the user gives it; None: not sliced.
+    apart : bool
+        Whether rows that have a latent variable of their own are left out of batches, as exact.
 
     Raises
     ------
@@ -83,7 +93,9 @@ class Planner:
         point: Mapping[str, np.ndarray],
         shared: Mapping[TensorVariable, SharedVariable],
         axes: Mapping[str, int | None],
+        apart: bool = True,
     ):
+        self._apart = apart
         self._model, self._terms, self._point, self._shared = model, terms, point, shared
         self._axes = check_axes(axes)
         self._names = {replacement: var.name for var, replacement in shared.items()}
@@ -153,9 +165,19 @@ class Planner:
             used[data.slice] = data
             return data.slice
 
-        rows = BatchRows(n_rows, self.dependence, slice_of)
+        imputed: list[TensorVariable] | None = [] if self._apart else None
+        rows, rest = BatchRows(n_rows, self.dependence, slice_of, imputed), None
         try:
             sliced = rows(term, axis)
+            if imputed:
+                # A latent variable of one row would be seen by few batches: those rows are exact.
+                latent = pt.or_(*imputed) if len(imputed) > 1 else imputed[0]
+                shape = ["x"] * term.type.ndim
+                shape[axis] = 0
+                sliced = pt.switch(rows(latent, 0).dimshuffle(*shape), 0.0, sliced)
+                (places,) = pt.nonzero(latent)
+                rest = Part(places, self.dependence)(term, axis)
+                term = pt.switch(latent.dimshuffle(*shape), 0.0, term)
         except LatentRows as error:
             rv = self._model.values_to_rvs.get(error.variable, error.variable)
             reason = f"the latent variable {rv.name!r} has one value per row"
@@ -171,15 +193,16 @@ class Planner:
         sliced = clone_replace(sliced, {rows.number: number}, rebuild_strict=False)
         group = RowGroup(variable.name, (variable.name,), tuple(data), (sliced,), tuple(computed))
         by_name = {one.name: one.axis for one in data}
-        plan = Plan(wish, Decision(variable.name, n_rows, axis, by_name), key, group)
+        few = 0 if rest is None else self.dependence.shape_of(places)[0]
+        decision = Decision(variable.name, n_rows, axis, by_name, imputed=few)
+        plan = Plan(wish, decision, key, group, term, rest)
         return self.proved(plan) if n_rows else plan
 
     def proved(self, plan: Plan) -> Plan:
         """Return the plan, or that of an exact likelihood if the rows do not separate after all."""
-        variable, axis = plan.wish.variable, plan.decision.axis
-        term = self._terms[variable]
+        axis = plan.decision.axis
         try:
-            prove_separation(self._model, plan.group, term, axis, self._point, self._shared)
+            prove_separation(self._model, plan.group, plan.term, axis, self._point, self._shared)
         except NotByRow as error:
             rows = plan.group.length()
             return self._refused(plan.wish, rows, axis, str(error), EXACT)

@@ -88,7 +88,7 @@ def row_terms(
 ) -> list[RowTerm]:
     """Those of some observed variables of a model without `pm.Minibatch`."""
     terms, _ = without_sparse(log_density_terms(model, {}))
-    planner = Planner(model, terms, point, {}, {})
+    planner = Planner(model, terms, point, {}, {}, apart=False)
 
     def made(rv: TensorVariable) -> RowTerm:
         wishes = [Wish(rv, 1, (0,), explicit=False)] if terms[rv].type.ndim else []

@@ -8,6 +8,8 @@ from typing import Any
 from pytensor.graph.op import Op
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.dependence import Dependence
+
 __all__ = ["NotByRow", "Selection", "Steps", "select_through"]
 
 Steps = Generator[tuple[TensorVariable, int], TensorVariable, TensorVariable]
@@ -24,9 +26,21 @@ class Selection(ABC):
     Calling it with a variable and an axis returns a graph of the entries. It is built from entries
     of the inputs of the variable wherever its operation has a rule (`select_through`), each of
     which is an identity: selecting before the operation is selecting after it.
+
+    Parameters
+    ----------
+    dependence : Dependence
+        What depends on data alone.
+
+    Attributes
+    ----------
+    unset : set of TensorVariable
+        Selections that hold no values yet: what is put in their place covers all that is read.
     """
 
-    def __init__(self):
+    def __init__(self, dependence: Dependence):
+        self.dependence = dependence
+        self.unset: set[TensorVariable] = set()
         self._known: dict[tuple[TensorVariable, int], TensorVariable] = {}
 
     @abstractmethod
@@ -36,6 +50,13 @@ class Selection(ABC):
     @abstractmethod
     def length(self, whole: TensorVariable) -> TensorVariable:
         """How many entries are selected of an axis that has the length `whole`."""
+
+    def is_left_out(self, part: TensorVariable, comes: TensorVariable) -> bool:
+        """Whether the rows that come from `part` of another variable may hold any number.
+
+        `comes`: which ones of all rows these are, a function of data, bool.
+        """
+        return False
 
     def __call__(self, x: TensorVariable, axis: int) -> TensorVariable:
         """The entries of `x` along `axis`; raise `NotByRow` where there is no way to them."""

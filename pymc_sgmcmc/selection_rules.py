@@ -1,6 +1,8 @@
 """How operations let a selection of rows through: each rule is an identity."""
 
+import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import Alloc, AllocEmpty, Join, Split
 from pytensor.tensor.blas import BatchedDot
@@ -11,7 +13,7 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compat import GATHERS
@@ -25,7 +27,11 @@ __all__ = ["aligned", "rebuilt"]
 def rebuilt(x: TensorVariable, inputs: list) -> TensorVariable:
     """Return what `x` is of other inputs."""
     node: Apply = x.owner
-    return node.clone_with_new_inputs(inputs, strict=False).outputs[node.outputs.index(x)]
+    if isinstance(node.op, OpFromGraph):  # Its inner graph has static shapes too.
+        outputs = node.op(*inputs, return_list=True)
+    else:
+        outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
+    return outputs[node.outputs.index(x)]
 
 
 def aligned(inputs, axis: int, ndim: int) -> Steps:
@@ -71,7 +77,8 @@ def _kept(reduced, ndim: int) -> list[int]:
 def _(op, x, axis, selection) -> Steps:
     (whole,) = x.owner.inputs
     ndim = whole.type.ndim
-    if op.axis is None or op.axis % ndim == axis:
+    along = range(ndim) if op.axis is None else np.atleast_1d(op.axis) % ndim
+    if axis in along:
         raise NotByRow(f"{type(op).__name__} takes all rows together")
     return rebuilt(x, [(yield whole, axis)])
 
@@ -170,7 +177,7 @@ def _(op, x, axis, selection) -> Steps:
 def _(op, x, axis, selection) -> Steps:
     along, parts = (op.axis, x.owner.inputs) if hasattr(op, "axis") else _joined(x)
     if along is None or along % x.type.ndim == axis:
-        raise NotByRow("rows are joined out of parts that are not data")
+        raise NotByRow("its rows are joined from parts, as in a time series")
     along %= x.type.ndim
     found = []
     for part in parts:
@@ -198,7 +205,7 @@ def _(op, x, axis, selection) -> Steps:
     whole, entries = x.owner.inputs[0], entries_of(x.owner)
     place = None if entries is None else places(entries)[axis].axis
     if place is None or not is_whole(entries[place]):
-        raise NotByRow("the rows are shifted against each other")
+        raise NotByRow("its rows depend on other rows, as in a time series")
     return rebuilt(x, [(yield whole, place), *x.owner.inputs[1:]])
 
 
@@ -209,7 +216,7 @@ def _indexed(op, x, axis, selection) -> Steps:
     place = places(entries)[axis]
     if place.axis is not None:
         if not is_whole(entries[place.axis]):
-            raise NotByRow("the rows are shifted against each other")
+            raise NotByRow("its rows depend on other rows, as in a time series")
         return (yield whole, place.axis)[tuple(entries)]
     indices = [entry for entry in entries if not isinstance(entry, slice)]
     found = yield from aligned(indices, place.of_indices, max(i.type.ndim for i in indices))
@@ -232,6 +239,46 @@ def _(op, x, axis, selection) -> Steps:
     return rebuilt(x, [(yield whole, axis), part, *x.owner.inputs[2:]])
 
 
+@select_through.register(AdvancedIncSubtensor)
+def _(op, x, axis, selection) -> Steps:
+    """Some of the rows come from another variable, as imputed ones do.
+
+    Two functions of data say of each row whether it does, and which entry of that variable it is.
+    """
+    whole, part = x.owner.inputs[:2]
+    entries = entries_of(x.owner, first=2)
+    fits = (
+        op.set_instead_of_inc
+        and entries is not None
+        and all(is_whole(entry) for k, entry in enumerate(entries) if k != axis)
+        and not isinstance(entries[axis], slice)
+        and entries[axis].type.ndim == 1
+        and not selection.dependence.moves(entries[axis])
+        and part.type.ndim == x.type.ndim
+        and not part.type.broadcastable[axis]
+    )
+    if not fits:
+        raise NotByRow("its rows are put together from several variables")
+    index, n = entries[axis], selection.dependence.shape_of(x)[axis]
+    comes = pt.set_subtensor(pt.zeros(n, dtype="bool")[index], np.array(True))
+    which = pt.set_subtensor(
+        pt.zeros(n, dtype="int64")[index], pt.arange(index.shape[0], dtype="int64")
+    )
+    rest = yield whole, axis
+    if whole.owner is not None and isinstance(whole.owner.op, AllocEmpty):
+        rest = rest.zeros_like()
+        selection.unset.add(rest)
+    if selection.is_left_out(part, comes):
+        return rest
+    taken = yield part[(slice(None),) * axis + (which,)], axis
+    if rest in selection.unset:
+        return taken
+    comes_here = yield comes, 0
+    shape = ["x"] * x.type.ndim
+    shape[axis] = 0
+    return pt.switch(comes_here.dimshuffle(*shape), taken, rest).astype(x.dtype)
+
+
 def _prefixes(shape, axis: int) -> int:
     product = 1
     for length in shape[:axis]:
@@ -242,7 +289,7 @@ def _prefixes(shape, axis: int) -> int:
 @select_through.register(Reshape)
 def _(op, x, axis, selection) -> Steps:
     whole, shape = x.owner.inputs
-    before, after = selection.shape_of(whole), selection.shape_of(x)
+    before, after = selection.dependence.shape_of(whole), selection.dependence.shape_of(x)
     for own, length in enumerate(before):
         same = length == after[axis] and length > 1
         if same and _prefixes(before, own) == _prefixes(after, axis):

@@ -145,7 +145,9 @@ class Target:
         self._examined = self._data()
         self.decisions = self._decide(plans, shapes)
         batched = {plan.wish.variable for plan in self._plans}
-        exact, self._computed = self._exact([v for v in terms if v not in batched])
+        exact = [terms[v] for v in terms if v not in batched]
+        exact += [plan.rest for plan in self._plans if plan.rest is not None]
+        exact, self._computed = self._exact(exact)
         kept = self._kept_predictors() if keeps_slopes else None
         self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
         self.size = self.potential.size
@@ -181,9 +183,9 @@ class Target:
         others = {rv: Decision(rv.name, (*shapes[rv], 1)[0]) for rv in self.model.observed_RVs}
         return list((others | made).values())
 
-    def _exact(self, variables) -> tuple[list[TensorVariable], list[Computed]]:
+    def _exact(self, terms) -> tuple[list[TensorVariable], list[Computed]]:
         """The log-densities of what is not minibatched, and the functions of data in them."""
-        found = [self._planner.exact(self._terms[v]) for v in variables]
+        found = [self._planner.exact(term) for term in terms]
         return [term for term, _ in found], [one for _, computed in found for one in computed]
 
     def _log(self, until: str) -> None:
@@ -195,6 +197,7 @@ class Target:
         batched = {name for group in self.groups for name in group.observed}
         variables = self.model.basic_RVs + self.model.potentials
         exact = [v.name for v in variables if v.name not in batched]
+        exact += [f"{d.imputed} imputed rows of {d.name}" for d in self.decisions if d.imputed]
         _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {', '.join(exact)}.")
         for decision in self.decisions:
             if decision.exact and decision.reason:
