@@ -1,6 +1,6 @@
 """The rows of a batch of a log-likelihood, from the same rows of its data."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytensor.tensor as pt
@@ -9,8 +9,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import toposort
 from pytensor.scalar.basic import Switch
-from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor
-from pytensor.tensor.basic import TensorFromScalar
+from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import All
 from pytensor.tensor.shape import SpecifyShape

@@ -13,12 +13,12 @@ from functools import singledispatch
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable, equal_computations
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.direct import evaluate
 from pymc_sgmcmc.forms import arguments
 
 __all__ = ["Joint", "Kind", "NotJoined", "join", "join_node"]
@@ -150,7 +150,9 @@ class Joining:
             if len(set(variables)) == 1:
                 return Joint(Kind.COMMON, first)
             return Joint(Kind.EACH, pt.stack(variables)[self.group])
-        values = [_value(x) for x in variables]
+        if len(set(variables)) > 1 and _are_one(variables):
+            variables = (first,) * len(variables)
+        values = evaluate(variables, {})
         shapes = [np.shape(value) for value in values]
         if len({shape[1:] for shape in shapes}) > 1 or len(set(map(len, shapes))) > 1:
             raise NotJoined("data of different shapes")
@@ -158,8 +160,11 @@ class Joining:
         if by_row and max(self.lengths) > 1:
             if len(set(variables)) == 1:
                 return Joint(Kind.ROWS, first[self.within])
-            return Joint(Kind.ROWS, pt.concatenate(variables))
-        if len(set(variables)) == 1 or _are_one(variables, values):
+            rows = pt.concatenate(variables)
+            if variables[0].name and variables[-1].name:
+                rows.name = f"{variables[0].name}, ..., {variables[-1].name}"
+            return Joint(Kind.ROWS, rows)
+        if len(set(variables)) == 1:
             return Joint(Kind.COMMON, first)
         if len(set(shapes)) > 1:
             raise NotJoined("data of different shapes")
@@ -168,19 +173,11 @@ class Joining:
         return Joint(Kind.EACH, pt.stack(variables)[self.group])
 
 
-def _value(x: Variable) -> np.ndarray:
-    if isinstance(x, Constant):
-        return np.asarray(x.data)
-    if isinstance(x, SharedVariable):
-        return x.get_value(borrow=True)
-    return interpreted([], [x])()[0]
-
-
-def _are_one(variables: Sequence[Variable], values: Sequence[np.ndarray]) -> bool:
-    """Whether they are equal and stay so: functions of constants."""
+def _are_one(variables: Sequence[Variable]) -> bool:
+    """Whether they are equal and stay so: the same functions of equal constants."""
     if any(not isinstance(leaf, Constant) for leaf in graph_inputs(variables)):
         return False
-    return all(np.array_equal(values[0], value, equal_nan=False) for value in values[1:])
+    return all(equal_computations([variables[0]], [x]) for x in variables[1:])
 
 
 def join(

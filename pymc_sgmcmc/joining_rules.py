@@ -13,8 +13,8 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 from pytensor.tensor.type import TensorType
 
-from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.compat import GATHERS
+from pymc_sgmcmc.direct import evaluate
 from pymc_sgmcmc.joining import Joining, Joint, Kind, NotJoined, join_node
 
 COMMON, EACH, ROWS = Kind
@@ -64,8 +64,9 @@ def _reduced(op: CAReduce, graph, axes):
 @join_node.register
 def _(op: Alloc, nodes, inputs, joining):
     (given,) = inputs
-    lengths = interpreted([], [pt.stack(node.inputs[1:]) for node in nodes])()
-    shapes = [tuple(map(int, shape)) for shape in lengths]
+    lengths = evaluate([x for node in nodes for x in node.inputs[1:]], {})
+    ndim = len(nodes[0].inputs) - 1
+    shapes = [tuple(map(int, lengths[k : k + ndim])) for k in range(0, len(lengths), ndim)]
     if [shape[0] for shape in shapes] != joining.lengths or len({s[1:] for s in shapes}) > 1:
         raise NotJoined("an allocation of another shape than that of rows")
     if given.graph.type.ndim - (given.kind is EACH) < len(shapes[0]):

@@ -33,7 +33,7 @@ def own_variables(g, n):
 def own_constants(g, n):
     link = 0.5 + 0.1 * g
     mu = pm.modelcontext(None)["mu"]
-    pm.Poisson(f"y_{g}", pt.exp(mu * link) + g, observed=RNG.integers(5, size=n))
+    pm.Poisson(f"y_{g}", pt.exp(mu * link) + g + 1, observed=RNG.integers(5, size=n))
 
 
 def own_data(g, n):
