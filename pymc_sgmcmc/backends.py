@@ -184,7 +184,8 @@ class Backend:
     def _compiling(self):
         if self.is_numba:
             import pymc_sgmcmc.distributions.numba_code
-            import pymc_sgmcmc.gather_numba  # noqa: F401
+            import pymc_sgmcmc.gather_numba
+            import pymc_sgmcmc.sparse_dot_numba  # noqa: F401
         with _compiler_flags(), _no_garbage_collection():
             yield
 

@@ -11,6 +11,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
+from pymc_sgmcmc.direct import evaluate
 from pymc_sgmcmc.minibatch import minibatches
 from pymc_sgmcmc.row_axes import row_dim, value_of
 
@@ -60,7 +61,7 @@ def values_at(
     inputs = [v for v in graph_inputs(list(terms.values())) if v.name in point]
     arrays = [np.asarray(point[v.name], dtype=v.dtype) for v in inputs]
     with np.errstate(all="ignore"):
-        results = interpreted(inputs, list(terms.values()))(*arrays)
+        results = evaluate(list(terms.values()), dict(zip(inputs, arrays, strict=True)))
     return dict(zip(terms, map(np.asarray, results), strict=True))
 
 

@@ -122,7 +122,7 @@ class Planner:
     def exact(self, term: TensorVariable) -> tuple[TensorVariable, list[Computed]]:
         """The same as `term`, for all rows: what an index takes of data is computed once."""
         moved = with_indices_at_data(term, self.dependence)
-        if moved is term:
+        if moved is term and self._terms.get(term) is not term:  # else it is one of many, joined
             return term, []
         return with_computed(moved, self.dependence, self._compute)
 

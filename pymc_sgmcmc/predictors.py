@@ -24,6 +24,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.rows import RowGroup
+from pymc_sgmcmc.sparse_dot import SparseDot
 
 __all__ = ["Predictor", "find_predictors"]
 
@@ -142,4 +143,4 @@ def _is_linear(node: Apply, through: Sequence[Variable]) -> bool:
         return divides or isinstance(op.scalar_op, _SUMS)
     if isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot)):
         return len(through) == 1
-    return isinstance(op, _MOVES)
+    return isinstance(op, (*_MOVES, SparseDot))

@@ -16,6 +16,7 @@ from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.evaluation import CHUNK
 from pymc_sgmcmc.plans import Planner
 from pymc_sgmcmc.rows import RowGroup
+from pymc_sgmcmc.sparse_designs import without_sparse
 
 __all__ = ["RowTerm", "row_terms"]
 
@@ -86,7 +87,7 @@ def row_terms(
     model: Model, observed: Sequence[TensorVariable], point: Mapping[str, np.ndarray]
 ) -> list[RowTerm]:
     """Those of some observed variables of a model without `pm.Minibatch`."""
-    terms = log_density_terms(model, {})
+    terms, _ = without_sparse(log_density_terms(model, {}))
     planner = Planner(model, terms, point, {}, {}, apart=False)
 
     def made(rv: TensorVariable) -> RowTerm:

@@ -16,6 +16,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.selection import NotByRow, Selection, Steps, select_through
+from pymc_sgmcmc.sparse_dot import SparseDot, SparsePull
 
 __all__ = ["aligned", "rebuilt"]
 
@@ -95,6 +96,22 @@ def _(op, x, axis, selection) -> Steps:
     if left.type.ndim == 2 and axis == 0:
         return rebuilt(x, [(yield left, 0), right])
     return rebuilt(x, [left, (yield right, right.type.ndim - 1)])
+
+
+@select_through.register(SparseDot)
+def _(op, x, axis, selection) -> Steps:
+    *design, rows, dense = x.owner.inputs
+    if axis == 0:
+        return rebuilt(x, [*design, (yield rows, 0), dense])
+    return rebuilt(x, [*design, rows, (yield dense, 1)])
+
+
+@select_through.register(SparsePull)
+def _(op, x, axis, selection) -> Steps:
+    *design, rows, dense, width = x.owner.inputs
+    if axis == 0:
+        raise NotByRow("a sparse matrix is summed over its rows")
+    return rebuilt(x, [*design, rows, (yield dense, 1), width])
 
 
 @select_through.register(BatchedDot)

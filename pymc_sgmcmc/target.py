@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,19 +14,22 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend, interpreted
-from pymc_sgmcmc.batching import find_wishes, is_auto
+from pymc_sgmcmc.batching import Wish, find_wishes, is_auto
 from pymc_sgmcmc.computed import Computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.entries import entry_name, shaped
 from pymc_sgmcmc.evaluation import Evaluation, Part
 from pymc_sgmcmc.inspection import check_dims, check_model, refuse_missing, values_at
+from pymc_sgmcmc.joined import Joined, check_joined, find_joined, with_joined
+from pymc_sgmcmc.joining import NotJoined
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.opened import opened
 from pymc_sgmcmc.plans import Plan, Planner
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
 from pymc_sgmcmc.rows import join_groups
+from pymc_sgmcmc.sparse_designs import without_sparse
 from pymc_sgmcmc.support import check_initial_point
 from pymc_sgmcmc.total_sizes import total_sizes
 
@@ -116,6 +120,10 @@ class Target:
         self.backend = backend
 
         terms = log_density_terms(model, self.shared)
+        leaves = graph_inputs(list(terms.values()))
+        shared = [leaf for leaf in leaves if isinstance(leaf, SharedVariable)]
+        self._data_leaves = [leaf for leaf in shared if leaf not in self.others]
+        terms, self._matrices = without_sparse(terms, self.shared.values())
         values = values_at(terms, point)
         refuse_missing(terms, values)
         check_initial_point(model, terms, values, point)
@@ -127,7 +135,9 @@ class Target:
         self._planner = Planner(model, terms, point, self.shared, rows or {})
         shapes = {v: self._planner.shape_of(v, values) for v in terms}
         wishes = find_wishes(given, model, batch_size, shapes)
-        plans = [self._planner.plan(wish) for wish in wishes]
+        apart = {*(rows or {}), *(batch_size if isinstance(batch_size, Mapping) else {})}
+        joined = find_joined(model, terms, wishes, shapes, point, self.shared, apart)
+        plans = self._plan(wishes, joined, batch_size)
         for plan in plans:
             if plan.wish.explicit and plan.decision.reason:
                 raise plan.decision.error()
@@ -138,8 +148,9 @@ class Target:
         self.check_lengths()
         self._examined = self._data()
         self.decisions = self._decide(plans, shapes)
+        members = {rv for one in self._joined for rv in one.members}
         batched = {plan.wish.variable for plan in self._plans}
-        exact = [terms[v] for v in terms if v not in batched]
+        exact = [terms[v] for v in terms if v not in batched | members]
         exact += [plan.rest for plan in self._plans if plan.rest is not None]
         exact, self._computed = self._exact(exact)
         kept = self._kept_predictors() if keeps_slopes else None
@@ -152,6 +163,21 @@ class Target:
                 "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
                 "and LOO are those of one random batch, scaled. Use full_data(model) for them."
             )
+
+    def _plan(
+        self, wishes: Sequence[Wish], joined: Sequence[Joined], batch_size: Any
+    ) -> list[Plan]:
+        """Decide of each likelihood: one of many stays joined unless its rows do not separate."""
+        self._terms |= {one.variable: one.variable for one in joined}
+        plans = [self._planner.plan(wish) for wish in with_joined(wishes, joined, batch_size)]
+        failed = {plan.wish.variable for plan in plans if plan.decision.reason}
+        if failed.isdisjoint(one.variable for one in joined):
+            self._joined = list(joined)
+            return plans
+        kept = [one for one in joined if one.variable not in failed]
+        for one in joined:
+            del self._terms[one.variable]
+        return self._plan(wishes, kept, batch_size)
 
     def _group(self) -> None:
         """Put likelihoods together that share their rows; raise if they have two batch sizes."""
@@ -174,6 +200,10 @@ class Target:
     def _decide(self, plans: Sequence[Plan], shapes) -> list[Decision]:
         """The decisions, with those on which nothing had to be decided."""
         made = {plan.wish.variable: plan.decision for plan in plans}
+        for one in self._joined:
+            decision = made.pop(one.variable, Decision(one.variable.name, sum(one.rows)))
+            for rv, rows in zip(one.members, one.rows, strict=True):
+                made[rv] = replace(decision, name=rv.name, rows=rows)
         others = {rv: Decision(rv.name, (*shapes[rv], 1)[0]) for rv in self.model.observed_RVs}
         return list((others | made).values())
 
@@ -189,7 +219,9 @@ class Target:
             for group, size in zip(self.groups, self.batch_sizes, strict=True)
         ]
         batched = {name for group in self.groups for name in group.observed}
+        batched |= {rv.name for one in self._joined for rv in one.members}
         variables = self.model.basic_RVs + self.model.potentials
+        variables += [one.variable for one in self._joined]
         exact = [v.name for v in variables if v.name not in batched]
         exact += [f"{d.imputed} imputed rows of {d.name}" for d in self.decisions if d.imputed]
         _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {', '.join(exact)}.")
@@ -207,8 +239,8 @@ class Target:
 
     def check_lengths(self) -> np.ndarray:
         """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
-        for computed in self._computed:
-            computed.refresh()
+        for data in (*self._matrices, *self._computed):
+            data.refresh()
         lengths = [group.length() for group in self.groups]
         found = zip(self.groups, self._sizes, lengths, self._cures, strict=True)
         for group, size, length, cure in found:
@@ -230,8 +262,20 @@ class Target:
             for plan in self._plans:
                 if (proved := self._planner.proved(plan)).group is None:
                     raise proved.decision.error()
+            for one in self._joined:
+                self._check_joined(one)
             self._examined, self._slopes = data, None
         return lengths
+
+    def _check_joined(self, one: Joined) -> None:
+        terms = [self._terms[rv] for rv in one.members]
+        try:
+            check_joined(one.variable, terms, self._point, self.shared)
+        except NotJoined as error:
+            raise ValueError(
+                f"With the new data {one.variable.name} are no longer of one form ({error}): build "
+                "the step method anew."
+            ) from error
 
     def data_changed(self) -> bool:
         """Whether other arrays are behind the data than at the last `examine`.
@@ -246,12 +290,6 @@ class Target:
     def _data(self) -> list[np.ndarray]:
         """The arrays behind the shared variables of the model, not copied."""
         return [leaf.get_value(borrow=True) for leaf in self._data_leaves]
-
-    @cached_property
-    def _data_leaves(self) -> list[SharedVariable]:
-        leaves = graph_inputs(list(self._terms.values()))
-        shared = [leaf for leaf in leaves if isinstance(leaf, SharedVariable)]
-        return [leaf for leaf in shared if leaf not in self.others]
 
     @cached_property
     def others(self) -> frozenset[SharedVariable]:

@@ -1,0 +1,153 @@
+"""Which likelihoods of a model are joined, and that the joined one is theirs."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pymc import Model
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.variable import TensorVariable
+
+import pymc_sgmcmc.joining_rules  # noqa: F401  (registers the rules)
+from pymc_sgmcmc.batching import FEW_ROWS, START_SIZE, Wish, is_auto
+from pymc_sgmcmc.direct import evaluate
+from pymc_sgmcmc.forms import is_data_alone, of_one_form
+from pymc_sgmcmc.joining import NotJoined, join
+
+__all__ = ["FEWEST", "Joined", "check_joined", "find_joined", "with_joined"]
+
+FEWEST = 4
+"""So many likelihoods of one form are joined. Each that is not takes the compiler about a tenth
+longer, and joining itself as long as two of them."""
+
+MOVE = 0.1
+"""How far values are moved at random from the initial point where joined ones are compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Likelihoods of one form as one.
+
+    Attributes
+    ----------
+    variable : TensorVariable
+        Its log-density, (sum of rows, ...), under a name of its own.
+    members : tuple of TensorVariable
+        The observed variables, in order.
+    rows : tuple of int
+        Of each.
+    """
+
+    variable: TensorVariable
+    members: tuple[TensorVariable, ...]
+    rows: tuple[int, ...]
+
+
+class _JoinedWish(Wish):
+    def exact(self) -> str:
+        return "pass batch_size=None for its exact likelihood"
+
+
+def find_joined(
+    model: Model,
+    terms: Mapping[TensorVariable, TensorVariable],
+    wishes: Sequence[Wish],
+    shapes: Mapping[TensorVariable, Sequence[int]],
+    point: Mapping[str, np.ndarray],
+    shared: Mapping[TensorVariable, SharedVariable],
+    apart: Collection[str],
+) -> list[Joined]:
+    """Return the likelihoods that are to be joined: many of one form that are wished alike.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Without `pm.Minibatch`.
+    terms : mapping
+        The log-density of each variable.
+    wishes : sequence of Wish
+        Of those that are to be minibatched.
+    shapes : mapping
+        Of the log-density of each variable.
+    point : mapping of str to array
+        Values of the value variables.
+    shared : mapping
+        Shared variables that stand for the values of what is not sampled.
+    apart : collection of str
+        Names of likelihoods, or of data, that the user gives: what has them is not joined.
+    """
+    of_wish = {wish.variable: wish for wish in wishes}
+    if any(wish.call is not None for wish in wishes):
+        return []
+    data_alone = is_data_alone(set(shared.values()))
+    alike: dict[object, dict[TensorVariable, TensorVariable]] = {}
+    for rv in model.observed_RVs:
+        wish = of_wish.get(rv)
+        if not shapes[rv] or (wish is not None and wish.axes[:1] != (0,)):
+            continue
+        names = {rv.name} | {leaf.name for leaf in graph_inputs([terms[rv]])}
+        if names.isdisjoint(apart):
+            key = wish.size if wish is not None and wish.explicit else None
+            alike.setdefault(key, {})[rv] = terms[rv]
+    found = []
+    for candidates in alike.values():
+        for members in of_one_form(candidates, data_alone):
+            if len(members) < FEWEST:
+                continue
+            rows = [shapes[rv][0] for rv in members]
+            try:
+                one = join([terms[rv] for rv in members], rows, data_alone)
+                check_joined(one, [terms[rv] for rv in members], point, shared)
+            except NotJoined:
+                continue
+            first, last = members[0].name, members[-1].name
+            one.name = f"{len(members)} likelihoods of one form ({first}, ..., {last})"
+            found.append(Joined(one, tuple(members), tuple(rows)))
+    return found
+
+
+def check_joined(
+    one: TensorVariable,
+    terms: Sequence[TensorVariable],
+    point: Mapping[str, np.ndarray],
+    shared: Mapping[TensorVariable, SharedVariable],
+) -> None:
+    """Raise `NotJoined` unless `one` is `terms` end to end: at `point`, and at two near it."""
+    rng, graphs = np.random.default_rng(0), [one, *terms]
+    standing = {replacement: var.name for var, replacement in shared.items()}
+    leaves = {x: standing.get(x, x.name) for x in graph_inputs(graphs)
+              if x in standing or (x.name in point and not hasattr(x, "data"))}  # fmt: skip
+    for scale in (0.0, MOVE, MOVE):
+        given = {}
+        for leaf, name in leaves.items():
+            value = np.asarray(point[name], dtype=leaf.type.dtype)
+            if value.dtype.kind == "f":
+                value = (value + scale * rng.standard_normal(value.shape)).astype(value.dtype)
+            given[leaf] = value
+        with np.errstate(all="ignore"):
+            whole, *parts = evaluate(graphs, given)
+        apart = np.concatenate(parts)
+        tolerance = 1e-6 if apart.dtype == np.float64 else 1e-3
+        if np.shape(whole) != apart.shape:
+            raise NotJoined(f"shape {np.shape(whole)}, where it should be {apart.shape}")
+        # Where a check of parameters fails, all are infinite together.
+        where = np.isfinite(apart) & np.isfinite(whole)
+        if not np.allclose(whole[where], apart[where], rtol=tolerance, atol=tolerance):
+            raise NotJoined("its values differ from those of the terms")
+        if np.isfinite(apart).all() and not where.all():
+            raise NotJoined("it is not finite where the terms are")
+
+
+def with_joined(wishes: Sequence[Wish], joined: Sequence[Joined], batch_size) -> list[Wish]:
+    """Return the wishes, with one for all members of each joined likelihood."""
+    members = {rv: one for one in joined for rv in one.members}
+    explicit = {members[wish.variable]: wish.size for wish in wishes
+                if wish.explicit and wish.variable in members}  # fmt: skip
+    kept = [wish for wish in wishes if wish.variable not in members]
+    for one in joined:
+        if one in explicit:
+            kept.append(_JoinedWish(one.variable, explicit[one], (0,), True))
+        elif is_auto(batch_size) and sum(one.rows) > FEW_ROWS:
+            kept.append(_JoinedWish(one.variable, START_SIZE, (0,), False))
+    return kept
