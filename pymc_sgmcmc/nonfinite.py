@@ -7,10 +7,9 @@ import pytensor
 import pytensor.tensor as pt
 
 from pymc_sgmcmc.backends import interpreted
-from pymc_sgmcmc.batching import Batching
 from pymc_sgmcmc.findings import listed
 from pymc_sgmcmc.potential import Potential
-from pymc_sgmcmc.rows import RowGroup, find_groups
+from pymc_sgmcmc.rows import RowGroup
 from pymc_sgmcmc.target import Target
 
 __all__ = ["REMEDY", "culprit", "is_transformed", "numbered", "without_derivative"]
@@ -89,15 +88,14 @@ def _of_gradients(target: Target, q: np.ndarray) -> str:
 
 
 def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
-    """The first rows of an observed variable that alone have such a gradient."""
+    """The first rows of an observed variable that alone have such a gradient, if rows separate."""
     if rv not in target.model.observed_RVs or not rv.type.ndim:
         return []
-    try:
-        (group,) = find_groups(target.model, [Batching((rv,), 1)], target.terms, {}, {})
-        gradient = _gradient(Potential(target.vars, target.shapes, [], [group]), [group])
-        return _search(lambda rows: bool(np.isfinite(gradient(q, rows)).all()), group.length())
-    except Exception:  # Rows that do not separate are not told apart.
+    group = target.row_group(rv)
+    if group is None:
         return []
+    gradient = _gradient(Potential(target.vars, target.shapes, [], [group]), [group])
+    return _search(lambda rows: bool(np.isfinite(gradient(q, rows)).all()), group.length())
 
 
 def _search(is_fine: Callable[[np.ndarray], bool], length: int) -> list[int]:

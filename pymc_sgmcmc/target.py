@@ -28,7 +28,7 @@ from pymc_sgmcmc.opened import opened
 from pymc_sgmcmc.plans import Plan, Planner
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
-from pymc_sgmcmc.rows import join_groups
+from pymc_sgmcmc.rows import RowGroup, join_groups
 from pymc_sgmcmc.sparse_designs import without_sparse
 from pymc_sgmcmc.support import check_initial_point
 from pymc_sgmcmc.total_sizes import total_sizes
@@ -365,6 +365,13 @@ class Target:
         Each reads a part of the data that is small enough to stay in the processor's cache.
         """
         return self._evaluation.parts(self.check_lengths())
+
+    def row_group(self, variable: TensorVariable) -> RowGroup | None:
+        """Return one likelihood as a function of its rows, minibatched or not.
+
+        None: its rows do not separate.
+        """
+        return self._planner.plan(Wish(variable, 1, (0,), False)).group
 
     def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
         """The part of `rows` in the gradient that is due to group `k`: N_k times their mean."""
