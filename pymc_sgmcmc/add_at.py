@@ -7,10 +7,11 @@ with such an operation cannot be one C function.
 import numpy as np
 from pytensor.compile import optdb
 from pytensor.graph.basic import Apply
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.link.c.op import COp
 
 from pymc_sgmcmc.compat import ADDITIONS, indices_of_addition
+from pymc_sgmcmc.ours import our_rewriter
 
 __all__ = ["ADD_AT", "AddAt"]
 
@@ -123,7 +124,7 @@ class AddAt(COp):
         """
 
 
-@node_rewriter(ADDITIONS)
+@our_rewriter(ADDITIONS)
 def _add_at(fgraph, node):
     x, y, *_ = node.inputs
     indices = indices_of_addition(node)

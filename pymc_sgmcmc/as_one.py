@@ -12,13 +12,14 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_sgmcmc.inner_function import CallsInner, Inner
+from pymc_sgmcmc.ours import our_rewriter
 
-__all__ = ["AS_ONE", "Call", "as_one"]
+__all__ = ["AS_ONE", "Call", "Part", "as_one"]
 
 AS_ONE = "pymc_sgmcmc_as_one"
 """What a mode includes where graphs have such parts."""
@@ -50,17 +51,20 @@ def as_one(
     function = pytensor.function(general, inner, mode=mode, on_unused_input="ignore")
     if not hasattr(function.vm, "cthunk"):
         return outputs
-    return _Part(Inner(function), inner)(*inputs, return_list=True)
+    return Part(Inner(function), general, inner)(*inputs, return_list=True)
 
 
-class _Part(Op):
-    """A place in a graph for `Call`, while PyTensor rewrites the rest."""
+class Part(Op):
+    """A place in a graph for `Call`, while PyTensor rewrites the rest.
 
-    def __init__(self, inner: Inner, outputs: Sequence[Variable]):
-        self.inner, self._types = inner, [output.type for output in outputs]
+    It computes `outputs` of `inputs`, as the function `inner` does.
+    """
+
+    def __init__(self, inner: Inner, inputs: Sequence[Variable], outputs: Sequence[Variable]):
+        self.inner, self.inputs, self.outputs = inner, inputs, outputs
 
     def make_node(self, *inputs):
-        return Apply(self, list(inputs), [of_type() for of_type in self._types])
+        return Apply(self, list(inputs), [output.type() for output in self.outputs])
 
     def perform(self, node, inputs, outputs):
         raise NotImplementedError("a mode includes AS_ONE where there are parts")
@@ -84,7 +88,7 @@ class Call(CallsInner):
         """
 
 
-@node_rewriter([_Part])
+@our_rewriter([Part])
 def _call(fgraph, node):
     return Call().of(node, node.op.inner).outputs
 

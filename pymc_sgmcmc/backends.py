@@ -1,12 +1,10 @@
 """Compilation of graphs: C with a BLAS, Numba, or any PyTensor mode."""
 
-import gc
 import logging
 import multiprocessing
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pytensor
@@ -20,9 +18,13 @@ from threadpoolctl import ThreadpoolController
 from pymc_sgmcmc.add_at import ADD_AT
 from pymc_sgmcmc.as_one import AS_ONE, as_one
 from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.compiling import compiling, one_at_a_time
 from pymc_sgmcmc.contiguous import CONTIGUOUS
+from pymc_sgmcmc.fallback import plain_graph, plain_mode
+from pymc_sgmcmc.few_operands import FEW_OPERANDS
 from pymc_sgmcmc.loop import LOOP
 from pymc_sgmcmc.one_function import OneFunction
+from pymc_sgmcmc.ours import quiet_compiler, say_fallback
 from pymc_sgmcmc.scan_numbers import NUMBERS
 from pymc_sgmcmc.square_sums import SQUARE_SUMS
 
@@ -38,57 +40,6 @@ _NO_COMPILER = (
     "macOS: xcode-select --install), or pass backend='numba' to accept Numba without this warning."
 )
 
-# The Fortran routines that PyTensor's C code may call; the wheel's symbols carry a prefix.
-_BLAS_ROUTINES = [
-    precision + routine
-    for precision in "sd"
-    for routine in (
-        *("axpy", "copy", "dot", "gemm", "gemv", "ger", "nrm2", "rot", "scal", "swap"),
-        *("symm", "symv", "syr", "syr2", "syrk", "syr2k", "trmm", "trmv", "trsm", "trsv"),
-    )
-]
-
-
-def _compiler_flags():
-    """Configuration under which C code is compiled.
-
-    Without symbols for a debugger, which take a fifth of the compiler's time, and with the BLAS of
-    the scipy-openblas32 wheel: a pip-installed PyTensor finds none, and matrix products are then 2
-    to 50 times slower. Where PyTensor has one of its own, it is left alone.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
-        ldflags, flags = pytensor.config.blas__ldflags, ["-g0"]
-    if not ldflags and (wheel := _wheel()) is not None:
-        folder = wheel.get_lib_dir()
-        ldflags = f"-L{folder} -l{wheel.get_library()} -Wl,-rpath,{folder}"
-        flags += [f"-D{name}_=scipy_{name}_" for name in _BLAS_ROUTINES]
-    flags.append(pytensor.config.gcc__cxxflags)  # a user's own come last, and win
-    return pytensor.config.change_flags(
-        blas__ldflags=ldflags, gcc__cxxflags=" ".join(flags).strip()
-    )
-
-
-def _wheel():
-    try:
-        import scipy_openblas32
-    except ImportError:
-        _log.debug("no BLAS for PyTensor's C code: scipy-openblas32 is not installed")
-        return None
-    return scipy_openblas32
-
-
-@contextmanager
-def _no_garbage_collection():
-    """No search for cycles, of which graphs are full: it takes a quarter of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
 
 def one_thread_in_workers() -> None:
     """In a worker process let BLAS use one thread: chains run side by side there.
@@ -103,18 +54,6 @@ def one_thread_in_workers() -> None:
 
 FASTER_C = (ADD_AT, AS_ONE, CONTIGUOUS, LOOP, SQUARE_SUMS)
 """What the C code of this package includes."""
-
-
-def _mended(mode: str | Mode) -> Mode:
-    """The mode without a rewrite that gives wrong results, and with those of ours.
-
-    PyTensor (2.38 and 3.3) turns sums of a matrix product and other terms into one call of BLAS,
-    and loses terms of another type on the way: the integers of y - (X @ b + z), say.
-    """
-    mode = get_mode(mode).excluding("gemm_optimizer")
-    if isinstance(mode.linker, NumbaLinker):
-        return mode.including(NUMBERS)
-    return mode if isinstance(mode.linker, JITLinker) else mode.including(*FASTER_C)
 
 
 class Backend:
@@ -150,81 +89,152 @@ class Backend:
         """The mode in which a whole graph is one function in C, for the backend that has one."""
         if self.compile_kwargs["mode"] != "CVM":
             return None
-        return _mended(Mode(OneFunction(), "fast_run"))
+        return plain_mode(Mode(OneFunction(), "fast_run")).including(*FASTER_C)
 
-    def as_one(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Sequence[Variable]:
-        """The `outputs`, with what is between them and `inputs` as one function, in C."""
-        if self.one_function is None:
-            return outputs
-        with self._compiling():
-            return as_one(inputs, outputs, self.one_function)
+    @property
+    def plain(self) -> Mode:
+        """PyTensor's mode without anything of this package."""
+        return plain_mode(self.compile_kwargs["mode"])
+
+    @property
+    def mode(self) -> Mode:
+        """The mode with the rewrites of this package."""
+        mode = self.one_function or self.plain
+        if self.is_numba:
+            return mode.including(NUMBERS)
+        return mode if isinstance(mode.linker, JITLinker) else mode.including(*FASTER_C)
 
     @property
     def is_numba(self) -> bool:
         """Whether Numba compiles."""
         return isinstance(get_mode(self.compile_kwargs["mode"]).linker, NumbaLinker)
 
+    @property
+    def compiles_when_called(self) -> bool:
+        """Whether a function is compiled by its first call."""
+        return isinstance(self.plain.linker, JITLinker)
+
+    def as_one(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Sequence[Variable]:
+        """Return `outputs`, with what is between them and `inputs` as one function, in C.
+
+        Where it does not compile they are as they were.
+        """
+        if self.one_function is None:
+            return outputs
+        with compiling():
+            try:
+                with quiet_compiler():
+                    return as_one(inputs, outputs, self.one_function)
+            except Exception as error:
+                say_fallback(error)
+                return outputs
+
     def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Function:
-        """Compile a function that trusts the types of its inputs."""
-        mode = self.one_function or _mended(self.compile_kwargs["mode"])
-        kwargs = self.compile_kwargs | {"mode": mode}
-        with self._compiling():
-            function = pytensor.function(inputs, outputs, **kwargs)
+        """Compile a function that trusts the types of its inputs.
+
+        Where the code of this package fails, it is PyTensor's plain mode, and a log line says why;
+        errors of that mode are raised.
+        """
+        with compiling():
+            try:
+                self._register_numba_code()
+                with quiet_compiler():
+                    return self._compile(inputs, outputs, self.mode)
+            except Exception as error:
+                ours = error
+            function = self.plain_function(inputs, outputs)
+            say_fallback(ours)
+            return function
+
+    def plain_function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Function:
+        """Compile a function in PyTensor's plain mode."""
+        with compiling():
+            return self._compile(inputs, plain_graph(outputs, self.plain), self.plain)
+
+    def _compile(self, inputs, outputs, mode: Mode) -> Function:
+        function = pytensor.function(inputs, outputs, **(self.compile_kwargs | {"mode": mode}))
         function.trust_input = True
         return function
 
     def link(self, maker: Any) -> Function:
         """Make the function of a graph that `function` has rewritten, in another process, say."""
-        with self._compiling():
+        with compiling():
+            self._register_numba_code()
             function = maker.create([given.value for given in maker.inputs])
         function.trust_input = True
         return function
 
-    @contextmanager
-    def _compiling(self):
+    def _register_numba_code(self) -> None:
+        """Import what Numba needs to compile operations of this package; it takes seconds."""
         if self.is_numba:
             import pymc_sgmcmc.distributions.numba_code
             import pymc_sgmcmc.gather_numba
             import pymc_sgmcmc.sparse_dot_numba  # noqa: F401
-        with _compiler_flags(), _no_garbage_collection():
-            yield
+
+
+_OF_NUMBERS = (ArithmeticError, AssertionError, IndexError, MemoryError, ValueError)
+"""Errors that a compiled function raises because of its inputs."""
 
 
 class CompiledGraph:
     """A compiled function that pickles as its rewritten graph, and is linked where it is loaded.
 
     Rewriting takes most of the time. PyTensor's own pickling of a function would link it without
-    our flags for BLAS.
+    our flags for BLAS. What compiles when it is called first keeps the graph as it was written
+    until then, for PyTensor's plain mode.
     """
 
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable], backend: Backend):
-        self._begin(backend.function(inputs, outputs), backend)
+        written = (inputs, outputs) if backend.compiles_when_called else None
+        self._begin(backend.function(inputs, outputs), backend, written)
 
-    def _begin(self, function: Function, backend: Backend):
-        self.backend, self._function, self._call = backend, function, self._first_call
+    def _begin(self, function: Function, backend: Backend, written: tuple | None):
+        self.backend, self._function, self._written = backend, function, written
+        self._call = self._first_call if backend.compiles_when_called else function
 
     def __call__(self, *args):
         return self._call(*args)
 
     def _first_call(self, *args):
-        """Call without Numba's advice on code that is not ours: it compiles at the first call."""
+        """Compile and call, in PyTensor's plain mode if need be."""
+        with one_at_a_time():
+            try:
+                outputs = self._compile_and_call(*args)
+            except _OF_NUMBERS:
+                raise
+            except Exception as error:
+                if self._written is None:
+                    raise
+                ours = error
+            else:
+                self._call, self._written = self._function, None
+                return outputs
+            self._function = self.backend.plain_function(*self._written)
+            outputs = self._compile_and_call(*args)
+            say_fallback(ours)
+            self._call, self._written = self._function, None
+            return outputs
+
+    def _compile_and_call(self, *args):
+        """Call without Numba's advice on code that is not ours."""
         with warnings.catch_warnings():
             if self.backend.is_numba:
                 from numba.core.errors import NumbaPerformanceWarning
 
                 warnings.filterwarnings("ignore", category=NumbaPerformanceWarning)
-            outputs = self._function(*args)
-        self._call = self._function
-        return outputs
+            return self._function(*args)
 
     def __getstate__(self):
-        return {"maker": self._function.maker, "backend": self.backend}
+        maker = self._function.maker
+        return {"maker": maker, "backend": self.backend, "written": self._written}
 
     def __setstate__(self, state):
-        self._begin(state["backend"].link(state["maker"]), state["backend"])
+        backend = state["backend"]
+        self._begin(backend.link(state["maker"]), backend, state["written"])
 
 
 def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):
     """Return a function that runs in Python and NumPy: slow to call, nothing to compile."""
-    mode = Mode(linker="py", optimizer="fast_compile")
-    return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
+    mode = Mode(linker="py", optimizer="fast_compile").including(FEW_OPERANDS)
+    with one_at_a_time():
+        return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")

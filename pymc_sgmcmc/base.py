@@ -14,6 +14,7 @@ from pymc.util import get_value_vars_from_user_vars
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.chain import STAGES, STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.checks import fraction, natural, positive
+from pymc_sgmcmc.compiling import one_at_a_time
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.curvature import largest_curvature
 from pymc_sgmcmc.entries import places
@@ -25,6 +26,7 @@ from pymc_sgmcmc.lifecycle import Lifecycle
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.noise import Noise
 from pymc_sgmcmc.observed import PROBES, SUMMED
+from pymc_sgmcmc.owner import Owner
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.sampler import Sampler
 from pymc_sgmcmc.settings import DEFAULT, Settings
@@ -137,6 +139,7 @@ class SGMCMC(Sampler, Lifecycle):
         cls.stats_dtypes_shapes = STATS | {name: (np.float64, []) for name in cls.extra_stats}
         shows_its_arguments(cls)
 
+    @one_at_a_time()
     def __init__(self, vars: Any = None, *, step_size: Any = None, batch_size: Any = DEFAULT,
                  batches: str = DEFAULT, gradient: str = DEFAULT, metric: Any = DEFAULT,
                  noise_estimate: Any = DEFAULT, bias_tolerance: float = 0.05,
@@ -198,6 +201,7 @@ class SGMCMC(Sampler, Lifecycle):
             self._tuner = Tuner(self.target, self._source, self._plan, *of_it, self.steps_per_draw)
         moves, control = settings.metric is not None, self._plan.gradient != "plain"
         self._estimator = Estimator(self.target, self._source, moves, control)
+        self._owner = Owner()
         self.start_chain(self.rng)
         self._coefficients = arrays(self.coefficients())  # and an error, if one is out of range
         self._kernel = Kernel(
@@ -257,7 +261,7 @@ class SGMCMC(Sampler, Lifecycle):
                 f"longest stable step is {longest:.2g}. Expect divergences, or choose about "
                 f"{longest / 4:.1g}.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     @staticmethod

@@ -7,8 +7,10 @@ times slower.
 """
 
 from pytensor.compile import optdb
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.tensor.elemwise import Elemwise
+
+from pymc_sgmcmc.ours import our_rewriter
 
 __all__ = ["CONTIGUOUS", "Contiguous"]
 
@@ -26,6 +28,8 @@ class Contiguous(Elemwise):
     def _c_all(self, node, nodename, inames, onames, sub):
         *head, by_strides, end = super()._c_all(node, nodename, inames, onames, sub)
         out, repeated = onames[0], node.outputs[0].type.broadcastable
+        if all(repeated):  # known only since the node was made
+            return *head, by_strides, end
         shapes = dict(zip(inames, [x.type.broadcastable for x in node.inputs], strict=True))
         shapes |= dict.fromkeys(onames, repeated)
         arrays = {x: shape for x, shape in shapes.items() if not all(shape)}
@@ -72,7 +76,7 @@ class Contiguous(Elemwise):
         return (*version, "contiguous", 3) if version else version
 
 
-@node_rewriter([Elemwise])
+@our_rewriter([Elemwise])
 def _contiguous(fgraph, node):
     op, repeated = node.op, node.outputs[0].type.broadcastable
     if type(op) is not Elemwise or all(repeated):

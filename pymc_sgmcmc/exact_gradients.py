@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 
 import numpy as np
 from pymc import Model
@@ -119,13 +120,17 @@ def obstacle(draws: FlatDraws) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the log of what is minibatched: here it is all rows."""
-    level = _log.level
-    _log.setLevel(logging.ERROR)
+    """Keep this thread from logging what is minibatched: here it is all rows."""
+    thread = get_ident()
+
+    def is_wanted(record):
+        return record.levelno >= logging.ERROR or record.thread != thread
+
+    _log.addFilter(is_wanted)
     try:
         yield
     finally:
-        _log.setLevel(level)
+        _log.removeFilter(is_wanted)
 
 
 assert FEWEST >= 2 * BLOCKS  # The jackknife leaves out a block of at least two.

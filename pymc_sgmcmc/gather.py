@@ -8,7 +8,7 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.link.c.op import COp
 from pytensor.tensor import as_tensor_variable
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import TensorType, integer_dtypes
 
 __all__ = ["TakeRows", "take_rows"]
 
@@ -21,7 +21,7 @@ LINES = 8
 
 
 class TakeRows(COp):
-    """x[rows] along the first axis; it has no gradient.
+    """x[rows] along the first axis of `x`, for a vector of integers; it has no gradient.
 
     An index outside [0, len(x)) is an IndexError. `gather_numba` has its code for Numba.
     """
@@ -30,6 +30,11 @@ class TakeRows(COp):
 
     def make_node(self, x, rows):
         x, rows = as_tensor_variable(x), as_tensor_variable(rows)
+        if rows.type.dtype not in integer_dtypes or rows.type.ndim != 1:
+            raise TypeError(f"rows must be a vector of integers, and is of type {rows.type}.")
+        if x.type.ndim == 0:
+            raise TypeError(f"x must have rows, and is of type {x.type}.")
+        rows = rows.astype("int64")  # the C code reads no other
         out = TensorType(x.dtype, shape=(rows.type.shape[0], *x.type.shape[1:]))
         return Apply(self, [x, rows], [out()])
 

@@ -101,7 +101,7 @@ def warn_about_deterministics(model: Model, full: Model) -> None:
             "another random batch at every draw. Leave it out with pm.sample(var_names=[...]), and "
             "compute it afterwards under full_data(model).",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     _warn_about_rows(full, [v for v in model.deterministics if v.type.ndim and v not in batched])
 
@@ -120,7 +120,7 @@ def _warn_about_rows(model: Model, vectors: Sequence[TensorVariable], draws: int
                 f"({8e-6 * n_rows * draws:.3g} MB for {draws} draws of one chain). Leave it out "
                 "with pm.sample(var_names=[...]), or compute it afterwards.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
 
@@ -167,5 +167,5 @@ def warn_about_leftovers(
         )
     if names:
         warnings.warn(
-            f"This step method does not sample {names}. {cure}", UserWarning, stacklevel=4
+            f"This step method does not sample {names}. {cure}", UserWarning, stacklevel=5
         )

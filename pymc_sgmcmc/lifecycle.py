@@ -49,6 +49,7 @@ class Lifecycle(Observed):
     """
 
     def start_chain(self, rng: np.random.Generator) -> None:
+        self._owner.claim()
         one_thread_in_workers()
         self._lengths = self.target.examine()
         self._source.refresh()
@@ -70,6 +71,7 @@ class Lifecycle(Observed):
         self.tuned = replace(self.tuned, warming=False, window=window)
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
+        self._owner.check(self.name)
         q, warning = np.asarray(q0.data, dtype=self._kernel.dtype), None
         if not self.started:
             q, warning = self._begin(q)
@@ -111,6 +113,7 @@ class Lifecycle(Observed):
         if self._tuner is not None:
             stats |= self._tuner.stats(self.tuned, h)
             q = self._learn(q, finite)
+        self._owner.check(self.name)  # has another thread started a chain meanwhile?
         return RaveledVars(q, q0.point_map_info), [
             dict(zip(self.stats_dtypes_shapes, self._reported(stats)))
         ]

@@ -8,12 +8,13 @@ from copy import copy
 
 from pytensor.compile import optdb
 from pytensor.compile.mode import get_mode
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
 from pymc_sgmcmc.inner_function import CallsInner, Inner
 from pymc_sgmcmc.one_function import OneFunction
+from pymc_sgmcmc.ours import our_rewriter
 
 __all__ = ["LOOP", "Loop"]
 
@@ -55,7 +56,7 @@ class Loop(CallsInner):
         """
 
 
-@node_rewriter([Scan])
+@our_rewriter([Scan])
 def _loop(fgraph, node):
     op, info = node.op, node.op.info
     others = info.n_mit_mot, info.n_mit_sot, info.n_nit_sot, info.n_untraced_sit_sot

@@ -12,7 +12,7 @@ from pytensor.graph.type import Type
 from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
-__all__ = ["rebuild"]
+__all__ = ["inner_graph", "rebuild"]
 
 
 def rebuild(
@@ -67,7 +67,7 @@ def _retyped(op: OpFromGraph, inputs: list[Variable]):
     PyMC writes mixtures, censored and custom distributions as such ops, and knows them by their
     class: the new op is of the same one.
     """
-    graph = _inner(op)
+    graph = inner_graph(op)
     new = _on(graph, [variable.type() for variable in inputs])
     result = copy(op)
     result.input_types = [variable.type for variable in new.inputs]
@@ -81,7 +81,7 @@ def _retyped(op: OpFromGraph, inputs: list[Variable]):
 
 def _loosened(op: Scan) -> Scan:
     """`op` with unknown lengths in its inner graph: it would check those it was given."""
-    graph = _inner(op)
+    graph = inner_graph(op)
     new = _on(graph, [_of_any_length(variable.type)() for variable in graph.inputs])
     names = ("mode", "truncate_gradient", "name", "allow_gc", "strict")
     settings = {name: getattr(op, name) for name in names}
@@ -95,7 +95,8 @@ def _of_any_length(type: Type) -> Type:
     return type.clone(shape=[1 if n == 1 else None for n in type.shape])
 
 
-def _inner(op: OpFromGraph | Scan) -> FunctionGraph:
+def inner_graph(op: OpFromGraph | Scan) -> FunctionGraph:
+    """Return the inner graph of `op`: a copy in PyTensor 3, the one that it has in 2."""
     return op.fgraph.unfreeze() if hasattr(op.fgraph, "unfreeze") else op.fgraph  # PyTensor 3
 
 

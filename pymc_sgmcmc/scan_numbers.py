@@ -8,10 +8,12 @@ from importlib.util import find_spec
 
 from pytensor.compile import optdb
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.scan.op import Scan
 from pytensor.tensor import atleast_Nd, scalar_from_tensor, tensor_from_scalar
 from pytensor.tensor.type import TensorType
+
+from pymc_sgmcmc.ours import our_rewriter
 
 __all__ = ["NUMBERS"]
 
@@ -19,7 +21,7 @@ NUMBERS = "pymc_sgmcmc_numbers"
 """What a mode includes to have it."""
 
 
-@node_rewriter([Scan])
+@our_rewriter([Scan])
 def _numbers(fgraph, node):
     op = node.op
     step = op.fgraph.unfreeze()

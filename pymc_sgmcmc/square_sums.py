@@ -6,8 +6,10 @@ Numba sums as fast by itself, and its product of two vectors takes longer.
 
 import pytensor.tensor as pt
 from pytensor.compile import optdb
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.tensor.math import Sum
+
+from pymc_sgmcmc.ours import our_rewriter
 
 __all__ = ["SQUARE_SUMS"]
 
@@ -18,7 +20,7 @@ LONG = 1000
 """From so many numbers on a call of BLAS is worth its overhead."""
 
 
-@node_rewriter([Sum])
+@our_rewriter([Sum])
 def _square_sum_by_blas(fgraph, node):
     [squares] = node.inputs
     if squares.owner is None or squares.owner.op != pt.sqr or squares.type.ndim != 1:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 # Most of the time would go to the C compiler, which takes twice as long to optimise.
 flags = os.environ.setdefault("PYTENSOR_FLAGS", "")
@@ -21,6 +22,17 @@ def frozen_heap():
     """What PyMC imports, and earlier files leave, is not searched for cycles again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_fallback():
+    """Nothing but tests of the fallback has it: they take back what it said."""
+    yield
+    ours = sys.modules.get("pymc_sgmcmc.ours")
+    said = ours.SAID.copy() if ours else ()
+    if ours:
+        ours.SAID.clear()
+    assert not said
 
 
 def pytest_unconfigure():

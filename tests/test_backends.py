@@ -10,6 +10,7 @@ import pytest
 
 from pymc_sgmcmc.add_at import AddAt
 from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.compiling import compiling
 from pymc_sgmcmc.contiguous import Contiguous
 from pymc_sgmcmc.gather import take_rows
 from pymc_sgmcmc.samplers import SGLD
@@ -30,9 +31,9 @@ def symbols_asked_for():
 
 
 def test_c_code_has_no_symbols_for_a_debugger_unless_the_user_wants_them():
-    with pytensor.config.change_flags(gcc__cxxflags=""), Backend("c")._compiling():
+    with pytensor.config.change_flags(gcc__cxxflags=""), compiling():
         assert symbols_asked_for() == "-g0"
-    with pytensor.config.change_flags(gcc__cxxflags="-ggdb"), Backend("c")._compiling():
+    with pytensor.config.change_flags(gcc__cxxflags="-ggdb"), compiling():
         assert symbols_asked_for() == "-ggdb"
 
 

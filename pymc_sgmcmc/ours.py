@@ -1,0 +1,75 @@
+"""What happens where this package's additions to PyTensor fail: they are left out, and said to be.
+
+PyTensor alone compiles the graph then. A traceback would blame the user's model, and be pages long.
+"""
+
+import logging
+import sys
+from contextlib import contextmanager
+from functools import wraps
+
+from pytensor.graph.rewriting.basic import node_rewriter
+from pytensor.link.c import cmodule
+
+__all__ = ["SAID", "our_rewriter", "quiet_compiler", "say_fallback"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+SAID: set[str] = set()
+"""Reasons of which this process has written a log line."""
+
+
+def our_rewriter(tracks):
+    """Return a decorator like PyTensor's `node_rewriter`, of rewriters that leave a node at errors.
+
+    PyTensor would write the traceback of each to the screen.
+    """
+
+    def decorate(find):
+        @wraps(find)
+        def transform(fgraph, node):
+            try:
+                return find(fgraph, node)
+            except Exception as error:
+                say_fallback(error)
+                return None
+
+        return node_rewriter(tracks)(transform)
+
+    return decorate
+
+
+def say_fallback(error: Exception) -> None:
+    """Log that PyTensor's plain mode is used because of `error`, once for each reason."""
+    reason = _reason(error)
+    if reason not in SAID:
+        SAID.add(reason)
+        _log.warning(
+            "The faster code of this package does not compile for this model (%s): PyTensor's "
+            "plain mode is used, with the same numbers in more time. Please report it.",
+            reason,
+        )
+
+
+def _reason(error: Exception) -> str:
+    """Return the line of an error that says what it is: a C compiler's has the word error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    errors = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
+    [first, *_] = errors or lines or ["without a message"]
+    return f"{type(error).__name__}: {first[:200]}"
+
+
+@contextmanager
+def quiet_compiler():
+    """Keep PyTensor from printing where it left C code that does not compile."""
+    cmodule.print = _print_to_files
+    try:
+        yield
+    finally:
+        del cmodule.print
+
+
+def _print_to_files(*args, file=None, **kwargs):
+    """Print as PyTensor writes C code, but not to the screen."""
+    if file is not None and file is not sys.stderr:
+        print(*args, file=file, **kwargs)
