@@ -25,6 +25,7 @@ from pymc_sgmcmc.inspection import (
 from pymc_sgmcmc.minibatch import full_data
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
+from pymc_sgmcmc.row_latents import warn_about_row_latents
 from pymc_sgmcmc.rows import find_groups
 from pymc_sgmcmc.separation import prove_separation
 from pymc_sgmcmc.total_sizes import total_sizes
@@ -216,6 +217,11 @@ class Target:
         """Put there what `others_now` returned; step methods do so at each draw."""
         for shared, value in zip(self.shared.values(), values, strict=True):
             shared.set_value(value, borrow=True)
+
+    def warn_about_row_latents(self) -> None:
+        """Warn of what is sampled and has about as many entries as there are rows."""
+        names = {var: self.model.values_to_rvs[var].name for var in self.vars}
+        warn_about_row_latents(self.model, self.vars, self._terms, self._point, names)
 
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
