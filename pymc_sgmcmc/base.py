@@ -180,6 +180,7 @@ class SGMCMC(Sampler, Lifecycle):
         warn_about_deterministics(model, self.target.model)
         minibatched = bool(self.target.groups)
         warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
+        self.target.warn_about_row_latents()
         super().__init__(vars, self.target.shared, blocked=blocked, rng=rng)
         more = TUNED_STATS if settings.tunes() else {}
         more = more | (STAGES if self._explores(np.zeros(1)) is not None else {})

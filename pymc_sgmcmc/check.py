@@ -14,12 +14,8 @@ from pymc_sgmcmc.findings import Alarm, Finding
 from pymc_sgmcmc.gradient_findings import gradient_findings
 from pymc_sgmcmc.implied import MEAN_TOLERANCE, VARIANCE_TOLERANCE
 from pymc_sgmcmc.mixing import ESS, R_HAT, mixing_finding
-from pymc_sgmcmc.monte_carlo import (
-    MonteCarlo,
-    monte_carlo_finding,
-    monte_carlo_of,
-    monte_carlo_table,
-)
+from pymc_sgmcmc.monte_carlo import MonteCarlo, monte_carlo_of
+from pymc_sgmcmc.monte_carlo_finding import monte_carlo_finding, monte_carlo_table
 from pymc_sgmcmc.sampled_data import refuse_other_data
 from pymc_sgmcmc.sd_plot import plot_sd_ratios
 from pymc_sgmcmc.tables import aligned

@@ -26,7 +26,7 @@ def draw_summary(
     kinetic: Callable,
     virial: Callable,
 ) -> list[TensorVariable]:
-    """The sums of `MOMENTS`, (8, d), and the scalars that `KernelOutput.read` takes, (7,).
+    """The sums of `MOMENTS`, (9, d), and the scalars that `KernelOutput.read` takes, (7,).
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class KernelOutput(NamedTuple):
     summed: int = 0
     """Inner steps that all below are of."""
     sums: np.ndarray | None = None
-    """Sums of `MOMENTS`, shape (8, d), float64."""
+    """Sums of `MOMENTS`, shape (9, d), float64."""
     kinetic: float = 0.0
     """Sum of p.p / d; NaN without momentum."""
     largest_energy: float = 0.0

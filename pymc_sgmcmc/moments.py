@@ -8,15 +8,15 @@ from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["MOMENTS", "moment_sums", "wide"]
 
-MOMENTS = ("g", "g2", "p2", "xi", "q", "g_at_q", "qg", "virial")
-"""Those of single steps, then those of which W is made.
+MOMENTS = ("g", "g2", "p2", "xi", "q", "g_at_q", "qg", "virial", "q2")
+"""Those of single steps, then those of which W and Monte Carlo errors are made.
 
 - ``g``, ``g2``: the gradient of the step and its square. ``p2``, ``xi``: the square of the momentum
   and the thermostat, before the step.
 - ``q``, ``g_at_q``, ``qg``: a position that the chain returns, less the origin of the sums, a
   gradient there on rows that the chain has not yet seen, and their product: q before the step and
   its g, or, where a sampler takes its gradient elsewhere, those at the start of the draw.
-- ``virial``: what the sampler says that ``qg`` is on average.
+- ``virial``: what the sampler says that ``qg`` is on average. ``q2``: the square of ``q``.
 """
 
 
@@ -33,7 +33,7 @@ def moment_sums(
     virial: TensorVariable | None,
     each: TensorVariable | float,
 ) -> TensorVariable:
-    """Graph of the sums of `MOMENTS` over the steps, (8, d) float64; NaN for what there is not.
+    """Graph of the sums of `MOMENTS` over the steps, (9, d) float64; NaN for what there is not.
 
     Parameters
     ----------
@@ -61,5 +61,6 @@ def moment_sums(
         missing if xi is None else total(wide(xi)) + pt.zeros_like(missing),
         *(each * total(value) for value in (q_at, g_at, q_at * g_at)),
         total(virial),
+        each * total(q_at**2),
     ]
     return pt.concatenate(rows).reshape((len(rows), -1))

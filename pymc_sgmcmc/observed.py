@@ -10,9 +10,10 @@ from pymc_sgmcmc.kernel_output import KernelOutput
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.schedules import Constant
+from pymc_sgmcmc.sight import Sight
 from pymc_sgmcmc.stored_sums import Stored
 from pymc_sgmcmc.tuned import Tuned
-from pymc_sgmcmc.watch import Sight, is_due, look, start
+from pymc_sgmcmc.watch import is_due, look, start
 from pymc_sgmcmc.width import Width
 
 __all__ = ["BLOCK", "PROBES", "SUMMED", "Observed"]

@@ -9,7 +9,8 @@ from pymc_sgmcmc.moments import MOMENTS
 __all__ = ["RunningSums"]
 
 PAIRED = MOMENTS.index("q")
-"""From here on are the moments that W is made of: q, g at q, qg, virial."""
+"""From here on are the moments that W and Monte Carlo errors are made of: q, g at q, qg, virial,
+q2."""
 
 BATCHES = 20
 """Batches, at least, from which errors are estimated, once there are that many draws; fewer where d
@@ -25,9 +26,9 @@ class RunningSums(NamedTuple):
         What positions are relative to.
     draws, steps : int
         Draws and inner steps summed over.
-    sums : array, shape (8, d), float64
-    ends : tuple of array, shape (4, d)
-        The sums of q, g at q, qg and virial so far at the end of each batch. Batches are
+    sums : array, shape (9, d), float64
+    ends : tuple of array, shape (5, d)
+        The sums of q, g at q, qg, virial and q2 so far at the end of each batch. Batches are
         consecutive and of equal length; what is left over at the end is in none.
     length : int
         Draws in a batch.
@@ -57,7 +58,10 @@ class RunningSums(NamedTuple):
         return RunningSums(self.origin, draws, self.steps + steps, total, ends, length)
 
     def batch_means(self) -> np.ndarray:
-        """Means of q, g at q, qg and virial over the inner steps of each batch, (4, batches, d)."""
+        """Return means over the inner steps of each batch, (5, batches, d).
+
+        Of q, g at q, qg, virial and q2.
+        """
         steps = self.length * self.steps // max(self.draws, 1)
         ends = np.stack([np.zeros_like(self.sums[PAIRED:]), *self.ends], axis=1)
         return np.diff(ends, axis=1) / max(steps, 1)

@@ -126,7 +126,8 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
         - ``steps``: the number of inner steps after tuning that the means are over, which are
           ``g``, ``g2``: of the gradient and its square; ``p2``, ``xi``: of the squared momentum and
           the thermostat; ``q``, ``g_at_q``, ``qg``: of the position less ``origin``, the gradient
-          there, and their product; ``virial``: of what the sampler says ``qg`` is on average.
+          there, and their product; ``virial``: of what the sampler says ``qg`` is on average;
+          ``q2``: of the square of that position.
         - Since the last look at the chain: ``direct_spread``, ``implied_spread``: asymptotic
           standard deviations, for one inner step, of W from ``qg`` and from ``virial``; ``noise``:
           what gradient noise adds to W; ``pooled_...``: W and its spreads over all coordinates;

@@ -28,6 +28,7 @@ from pymc_sgmcmc.opened import opened
 from pymc_sgmcmc.plans import Plan, Planner
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
+from pymc_sgmcmc.row_latents import warn_about_row_latents
 from pymc_sgmcmc.rows import RowGroup, join_groups
 from pymc_sgmcmc.sparse_designs import without_sparse
 from pymc_sgmcmc.support import check_initial_point
@@ -327,6 +328,11 @@ class Target:
             *(np.asarray(value, dtype=var.dtype) for var, value in values.items())
         )
         return dict(zip(self._terms, map(np.asarray, outputs), strict=True))
+
+    def warn_about_row_latents(self) -> None:
+        """Warn of what is sampled and has about as many entries as there are rows."""
+        names = {var: self.model.values_to_rvs[var].name for var in self.vars}
+        warn_about_row_latents(self.model, self.vars, self._terms, self._point, names)
 
     def coordinate(self, index: int) -> str:
         """The value variable, and the entry in it, that coordinate `index` of q belongs to."""

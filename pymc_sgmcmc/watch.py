@@ -4,21 +4,23 @@ At draws 250, 500, 1000, 2000, ... after tuning it looks at what it has seen; a 
 is told once. Each is of one chain alone: `pymc_sgmcmc.check` sees all of them, and more.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from pymc_sgmcmc.cause import cause, times_of
+from pymc_sgmcmc.chain_error import ChainError
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.divergences import UNBOUNDED, Bounds
 from pymc_sgmcmc.findings import Alarm
+from pymc_sgmcmc.monte_carlo import MEAN_PROMISE, SD_PROMISE, TIMES
+from pymc_sgmcmc.monte_carlo_finding import rounded_up
 from pymc_sgmcmc.noise_rules import SLOWEST
+from pymc_sgmcmc.sight import Sight
 from pymc_sgmcmc.significance import critical, excess, largest_energy
-from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuned import Tuned
 from pymc_sgmcmc.tuning import LARGEST
 from pymc_sgmcmc.watched import Watched
-from pymc_sgmcmc.width import KINDS, POOLED_TOLERANCE, TOLERANCE, Width
+from pymc_sgmcmc.width import KINDS, POOLED_TOLERANCE, TOLERANCE
 
 __all__ = ["Sight", "is_due", "look", "start"]
 
@@ -30,61 +32,10 @@ ALPHA = 2e-4
 
 WORST_CONDITION = 1e6
 
-
-@dataclass(frozen=True)
-class Sight:
-    """What there is to be seen at a look.
-
-    Attributes
-    ----------
-    where : str
-    target : Target
-    tuned : Tuned
-    width : Width
-    noise : array, shape (d,)
-        What gradient noise adds to W.
-    tolerance : float
-        Errors of a variance by noise that the user takes.
-    temperature : float
-    friction : float or None
-        Where the thermostats should settle on average, if there are any.
-    time : float
-        That of the inner steps which the sums are of, in the sampler's units.
-    plain : float or None
-        The noise of plain gradients relative to that of the control variate, if there is one.
-    energy : float
-        The largest p.p before an inner step; 0 without momentum.
-    dimension : int
-        That of the space of q, in which p.p is a chi-square: d, or less on a manifold.
-    stationary : bool
-        Whether W says anything: step sizes constant, and batches independent.
-    constant : bool
-        Whether all draws are from one law.
-    located : bool
-        Whether tuning has found the posterior; else a chain may still be on its way.
-    learned : bool
-        Whether the sampler's coordinates are in posterior sds.
-    mass : float
-        The thermal mass; NaN without thermostats.
-    """
-
-    where: str
-    target: Target
-    tuned: Tuned
-    width: Width
-    noise: np.ndarray
-    tolerance: float
-    temperature: float
-    friction: float | None
-    time: float
-    plain: float | None
-    energy: float
-    dimension: int
-    stationary: bool
-    constant: bool
-    located: bool
-    learned: bool
-    mass: float
+ENOUGH = 1000
+"""Draws from which on a chain is told that it has too few: `pm.sample` takes so many by default."""
+CHAINS = 4
+"""Chains that there are by default; a chain does not know of the others."""
 
 
 def is_due(draws: int) -> bool:
@@ -115,6 +66,7 @@ def look(watched: Watched, sight: Sight) -> Watched:
             _thermostat(sight),
             _centre(sight),
             _heat(sight),
+            _error(sight, watched.main),
         ]
     )
 
@@ -223,6 +175,29 @@ def _heat(sight: Sight) -> Alarm | None:
         f"{sight.where}: the draws are too wide. The noise of the gradients adds {added:.0%} to "
         "what is injected. Pass it as noise_estimate, h V / 2, halve step_size, take a larger "
         "batch_size, or use gSGNHT, which absorbs noise.",
+    )
+
+
+def _error(sight: Sight, main: np.ndarray) -> Alarm | None:
+    """Too few draws for what the package promises, if there are `CHAINS` such chains."""
+    draws = sight.width.sums.draws
+    if draws < ENOUGH or not sight.constant:
+        return None
+    error = ChainError.of(sight.width.sums)
+    times = TIMES / np.sqrt(CHAINS)
+    bounds = {"mean": times * error.mean / MEAN_PROMISE, "sd": times * error.sd / SD_PROMISE}
+    worst = max(bounds, key=lambda name: np.nanmax(bounds[name], initial=0.0))
+    largest = np.nanmax(bounds[worst], initial=0.0)
+    if not largest > 1:
+        return None
+    k = int(np.nanargmax(bounds[worst]))
+    promise = {"mean": f"{MEAN_PROMISE * largest:.2f} sd", "sd": f"{SD_PROMISE * largest:.0%}"}
+    return Alarm(
+        "error",
+        f"{sight.where}: {draws:,} draws are too few: {CHAINS} chains like this one know the "
+        f"{worst} along {sight.target.coordinate(int(main[k]))} within {promise[worst]} at best "
+        f"(95 %), and {MEAN_PROMISE:g} sd and {SD_PROMISE:.0%} are promised. Take about "
+        f"{rounded_up(draws * largest**2):,} draws a chain, and look at check(idata).",
     )
 
 

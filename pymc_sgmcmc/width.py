@@ -38,7 +38,7 @@ class Width:
     @cached_property
     def _of_batches(self) -> dict[str, np.ndarray]:
         """W in each batch, about the mean of all, (batches, d), by kind."""
-        q, g, qg, virial = self.sums.batch_means()
+        q, g, qg, virial, _ = self.sums.batch_means()
         m, mean_g = self.sums.mean("q"), self.sums.mean("g_at_q")
         return {"direct": qg - m * g - mean_g * (q - m), "implied": virial}
 

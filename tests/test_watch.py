@@ -71,7 +71,7 @@ def test_a_healthy_chain_says_nothing():
         assert warnings_of(idata) == [[], []]
         result = check(idata, model)
     assert result.alarms == () and result.conclusive
-    assert "Width   PASS" in str(result)
+    assert "Width        PASS" in str(result)
     assert (np.abs(result.dataset.width - 1) < 4 * result.dataset.width_error).all()
     assert (result.dataset.width_error < 0.06).all()
 
@@ -160,7 +160,7 @@ def test_what_the_width_does_not_hold_for_is_not_judged_by_it(settings):
         idata = watched(step)
         report = str(check(idata, model))
     assert warnings_of(idata) == [[], []]
-    assert "Width   NOT DONE" in report and "batches='epochs'" in report
+    assert "Width        NOT DONE" in report and "batches='epochs'" in report
 
 
 @pytest.mark.slow

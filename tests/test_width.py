@@ -44,7 +44,7 @@ IDS = [" ".join([cls.__name__, *map(str, settings.values())]) for cls, settings,
 
 
 def moments_of(chain, q, state, h, *, calls, steps=50, n_rows, batch, seed=4):
-    """Mean moments of each call, (calls, 8, d), after a burn-in."""
+    """Mean moments of each call, (calls, 9, d), after a burn-in."""
     rng, means = np.random.default_rng(seed), []
     for call in range(calls + 20):
         rows = [rng.integers(n_rows, size=(steps, batch))]
@@ -142,7 +142,7 @@ def sums_of(series):
     sums = RunningSums.start(np.zeros(series.shape[2]))
     for q, g in series:
         moments = np.zeros((len(MOMENTS), len(q)))
-        moments[MOMENTS.index("q") :] = q, g, q * g, 1 + q
+        moments[MOMENTS.index("q") :] = q, g, q * g, 1 + q, q**2
         sums = sums.add(10 * moments, 10)
     return sums
 
