@@ -215,7 +215,7 @@ def resume(
         raise TypeError(f"resume() takes no {taken}: a run keeps what it was started with.")
     segments = read_segments(folder)
     segments[-1].check()
-    last = Segment(segments[-1].groups, *segments[-1].state())
+    last = _end_of(segments[-1])
     of_run, what = last.identity, f"The run in {str(folder)!r}"
     check_identity(of_run, declare(step.identity(), identity), what, START_ANEW)
     try:
@@ -277,6 +277,13 @@ def _segment(groups: Mapping[str, xr.Dataset], declared: str | None) -> Segment:
         what = f"Chain 0 of idata is not of the run of chain {chain}: it"
         check_identity(first, other, what, "Sample all chains of the same model and data.")
     return Segment(kept, snapshots, texts.shape[1] - 1 - at, first)
+
+
+def _end_of(stored: StoredSegment) -> Segment:
+    """Return a segment with its last draws, in memory: those after the snapshots, at least one."""
+    snapshots, repeats, identity = stored.state()
+    posterior = stored.groups["posterior"].isel(draw=slice(-max(repeats, 1), None)).load()
+    return Segment({"posterior": posterior}, snapshots, repeats, identity)
 
 
 def _storable(group: xr.Dataset) -> xr.Dataset:

@@ -1,5 +1,6 @@
 """Groups of draws that lie in files, whose arrays are read when they are asked for."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from pymc_sgmcmc.stored_files import StoredFile
-from pymc_sgmcmc.stored_groups import KINDS, TEXT
+from pymc_sgmcmc.stored_groups import ENTRY, KINDS, TEXT
 
 __all__ = ["check_layout", "join_groups"]
 
@@ -93,8 +94,8 @@ class _Piece:
         try:
             with h5py.File(path, "r") as file:
                 stored = file[self.entry["stored"]]
-                if stored.shape[: len(self.shape)] != self.shape:
-                    raise ValueError(f"shape {stored.shape}")
+                if json.loads(stored.attrs[ENTRY]) != self.entry:
+                    raise ValueError(f"it is {stored.attrs[ENTRY]}")
                 given = stored.asstr() if stored.dtype == TEXT else stored
                 part = rule.back(np.asarray(given[key]), self.dtype)
         except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:

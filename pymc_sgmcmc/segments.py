@@ -173,6 +173,8 @@ def append_segment(
     NotStorable, OSError
         If it cannot be written. The folder is then as it was.
     """
+    if before and not before[-1].path.is_dir():
+        raise FileNotFoundError(f"{str(before[-1].path)!r} is not there any more")
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         for left in folder.glob(f"{UNFINISHED}*"):  # by processes that were killed

@@ -9,6 +9,8 @@ __all__ = ["check_storable"]
 
 TAKEN = ("chain", "draw")
 """Names of the dimensions that all draws have."""
+LONGEST = 1000
+"""Letters of a name: attributes of HDF5 files hold 64 KiB, and a letter takes up to 12 bytes."""
 
 
 def check_storable(model: Model) -> None:
@@ -23,6 +25,12 @@ def check_storable(model: Model) -> None:
             f"A variable cannot be called {taken[0]!r}: that is a dimension of all draws. Give it "
             "another name."
         )
+    for name in stored:
+        if len(name) > LONGEST:
+            raise ValueError(
+                f"A variable cannot have a name of {len(name)} letters ({name[:40]!r}...) if its "
+                f"draws are to be saved: give it one of {LONGEST} at most."
+            )
     for dim in {dim: None for name in stored for dim in model.named_vars_to_dims.get(name, ())}:
         labels = model.coords.get(dim)
         if labels is not None:

@@ -5,6 +5,7 @@ HDF5 does not know is stored as something that it does, see `KINDS`. The layout,
 each array of the file is.
 """
 
+import json
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ import xarray as xr
 
 from pymc_sgmcmc.labels import label_from_text, label_to_text
 
-__all__ = ["KINDS", "TEXT", "NotStorable", "encode", "write_group"]
+__all__ = ["ENTRY", "KINDS", "TEXT", "NotStorable", "encode", "write_group"]
 
 TEXT = h5py.string_dtype("utf-8")
+ENTRY = "pymc_sgmcmc"
+"""The attribute of an array that says what it is, as the layout does."""
 
 
 class NotStorable(TypeError):
@@ -125,21 +128,20 @@ def write_group(path: Path, data: xr.Dataset) -> dict[str, Any]:
             if name in data.sizes and stored.ndim > 1:  # a scale has one axis
                 taken = {*names.values(), *file}
                 target = next(new for k in count() if (new := f"{target}_{k}") not in taken)
-            variables.append(
-                {
-                    "name": name,
-                    "stored": target if array.size else None,
-                    "kind": kind,
-                    "dims": list(variable.dims),
-                    "dtype": array.dtype.str,
-                    "shape": list(array.shape),
-                    "is_coordinate": name in data.coords,
-                }
-            )
+            entry = {
+                "name": name,
+                "stored": target if array.size else None,
+                "kind": kind,
+                "dims": list(variable.dims),
+                "dtype": array.dtype.str,
+                "shape": list(array.shape),
+                "is_coordinate": name in data.coords,
+            }
+            variables.append(entry)
             if array.size:  # a dimension of netCDF with no length would be an unlimited one
                 dims = [names[dim] for dim in variable.dims]
                 dims += [f"parts_{size}" for size in stored.shape[array.ndim :]]
-                _write(file, target, name, stored, dims)
+                _write(file, target, stored, dims).attrs[ENTRY] = json.dumps(entry)
     plain = {k: v for k, v in data.attrs.items() if isinstance(v, str | int | float)}
     return {"attrs": plain, "variables": variables}
 
@@ -161,17 +163,16 @@ def _is_plain_name(name: str) -> bool:
     return normal and not name.startswith("_") and len(name) < 100
 
 
-def _write(file: h5py.File, stored: str, name: str, array: np.ndarray, dims: list[str]) -> None:
+def _write(file: h5py.File, stored: str, array: np.ndarray, dims: list[str]) -> h5py.Dataset:
     """Write an array by the conventions of netCDF-4: each axis has a scale, which names it."""
     dtype = TEXT if array.dtype == object else array.dtype
     dataset = file.create_dataset(stored, data=array, dtype=dtype)
-    if stored != name:
-        dataset.attrs["long_name"] = ascii(name)
     if [stored] == dims:
         dataset.make_scale(stored)
-        return
+        return dataset
     for axis, (dim, length) in enumerate(zip(dims, array.shape, strict=True)):
         if dim not in file:
             scale = file.create_dataset(dim, shape=(length,), dtype=">f4")  # not filled: no bytes
             scale.make_scale(f"This is a netCDF dimension but not a netCDF variable.{length:10d}")
         dataset.dims[axis].attach_scale(file[dim])
+    return dataset
