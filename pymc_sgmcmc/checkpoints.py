@@ -15,22 +15,57 @@ from pymc.stats.convergence import log_warnings, run_convergence_checks
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.compat import from_groups, to_groups
 from pymc_sgmcmc.context import model_of
-from pymc_sgmcmc.identity import check_identity, identity_of
-from pymc_sgmcmc.resumable import Resumable
-from pymc_sgmcmc.segments import Segment, append_segment, read_segments
+from pymc_sgmcmc.identity import NOW, check_identity, declare
+from pymc_sgmcmc.resumable import Resumable, sampled_identity
+from pymc_sgmcmc.segments import (
+    DRAWS,
+    Segment,
+    StoredSegment,
+    append_segment,
+    check_writable,
+    join_segments,
+    read_segments,
+)
+from pymc_sgmcmc.stored_groups import NotStorable, encode
 
-__all__ = ["load", "resume", "save"]
+__all__ = ["DrawsNotSaved", "load", "resume", "save"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
-DRAWS = ("posterior", "sample_stats")
 WARMUP = ("warmup_posterior", "warmup_sample_stats")
 OURS = ("draws", "step", "tune", "chains", "random_seed", "initvals", "start", "trace", "var_names",
         "discard_tuned_samples", "return_inferencedata", "nuts_sampler")  # fmt: skip
 """Arguments of `pm.sample` that a run has already, or that would leave it."""
+START_ANEW = "Resume it with what it was started with, or start a new one."
 
 
-def save(idata: Any, step: Resumable, folder: str | Path, *, model: Any = None) -> None:
+class DrawsNotSaved(OSError):
+    """Draws could not be written.
+
+    Attributes
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        The draws, with the snapshots of the chains: ``save(error.idata, step, folder)`` makes them
+        a run of their own, which can be resumed.
+    """
+
+    def __init__(self, folder: Path, error: Exception, idata: Any):
+        super().__init__(
+            f"{str(folder)!r} could not be written to ({error}). The draws are in the attribute "
+            "`idata` of this error: save(error.idata, step, another_folder), with room for them, "
+            "starts a run from them."
+        )
+        self.idata = idata
+
+
+def save(
+    idata: Any,
+    step: Resumable,
+    folder: str | Path,
+    *,
+    identity: str | None = None,
+    model: Any = None,
+) -> None:
     """Save what `pm.sample` returned, and where its chains stopped, as the start of a run.
 
     Parameters
@@ -65,8 +100,14 @@ def save(idata: Any, step: Resumable, folder: str | Path, *, model: Any = None) 
     >>> load("run").posterior.equals(idata.posterior)
     True
     """
-    identity = identity_of(_resumable(step), model_of(model))
-    append_segment(Path(folder), _segment(to_groups(idata), identity), [])
+    _model_of(_resumable(step), model)
+    segment = _segment(to_groups(idata), identity)
+    here, cure = (
+        declare(step.identity(), identity),
+        "Save it with the step that it was sampled with.",
+    )
+    check_identity(segment.identity, here, "idata does not come from this step: it", cure, but=NOW)
+    _append(Path(folder), segment, [], idata)
 
 
 def load(folder: str | Path) -> Any:
@@ -101,7 +142,10 @@ def load(folder: str | Path) -> Any:
     >>> float(load("run").posterior["mu"].mean().round(1))
     4.1
     """
-    return from_groups(_joined(read_segments(Path(folder))))
+    segments = read_segments(Path(folder))
+    for segment in segments:
+        segment.check()
+    return from_groups(join_segments(segments))
 
 
 def resume(
@@ -110,6 +154,7 @@ def resume(
     draws: int,
     *,
     every: int | None = None,
+    identity: str | None = None,
     model: Any = None,
     compute_convergence_checks: bool = True,
     **sample_kwargs,
@@ -163,30 +208,37 @@ def resume(
     >>> idata.posterior.sizes["draw"]
     2000
     """
-    folder, step, model = Path(folder), _resumable(step), model_of(model)
+    folder, model = Path(folder), _model_of(_resumable(step), model)
     draws = natural("draws", draws)
     every = draws if every is None else natural("every", every)
     taken = sorted(set(sample_kwargs).intersection(OURS))
     if taken:
         raise TypeError(f"resume() takes no {taken}: a run keeps what it was started with.")
     segments = read_segments(folder)
-    identity = identity_of(step, model)
-    check_identity(segments[-1].identity, identity, folder)
+    segments[-1].check()
+    last = _end_of(segments[-1])
+    of_run, what = last.identity, f"The run in {str(folder)!r}"
+    check_identity(of_run, declare(step.identity(), identity), what, START_ANEW)
+    try:
+        check_writable(folder)
+    except OSError as error:
+        raise OSError(f"{str(folder)!r} cannot be written to: {error}") from error
 
     goal = draws
     while goal > 0:
         size = min(every, goal)
-        groups = _continue(segments[-1], step, model, size, sample_kwargs)
+        groups = _continue(last, step, model, size, sample_kwargs)
         new = groups["posterior"].sizes["draw"]
         if new < size:
             _log.warning(f"Interrupted: the draws since the last segment of {folder} are lost.")
             break
-        segment = _segment({name: groups[name] for name in DRAWS}, identity)
-        segments.append(append_segment(folder, segment, segments))
+        last = _segment({name: groups[name] for name in DRAWS}, identity)
+        check_identity(of_run, last.identity, what, f"It changed meanwhile. {START_ANEW}")
+        segments.append(_append(folder, last, segments, from_groups(groups)))
         goal -= size
         _log.info(f"Saved {new} draws of each chain to {folder}, {goal} to go.")
     others = {name: data for name, data in groups.items() if name not in DRAWS}
-    idata = from_groups(_joined(segments) | others)
+    idata = from_groups(join_segments(segments) | others)
     if compute_convergence_checks:
         log_warnings(run_convergence_checks(idata, model))
     return idata
@@ -200,8 +252,17 @@ def _resumable(step: Any) -> Resumable:
     return step
 
 
-def _segment(groups: Mapping[str, xr.Dataset], identity: Mapping[str, Any]) -> Segment:
-    """The draws in `groups`, and the last snapshot of each chain."""
+def _model_of(step: Resumable, model: Any) -> Model:
+    """Return the model of `step`; raise ValueError if another is given."""
+    if step.model is None:  # a copy
+        return model_of(model)
+    if model is not None and model is not step.model:
+        raise ValueError("model= is not the model that Resumable(step) was built on.")
+    return step.model
+
+
+def _segment(groups: Mapping[str, xr.Dataset], declared: str | None) -> Segment:
+    """Return the draws in `groups`, the last snapshot of each chain, and what they sampled."""
     stored = groups["sample_stats"].get("snapshot")
     texts = None if stored is None else stored.values.reshape(*stored.shape[:2], -1)[..., 0]
     if texts is None or not (texts != "").any(axis=1).all():
@@ -210,12 +271,44 @@ def _segment(groups: Mapping[str, xr.Dataset], identity: Mapping[str, Any]) -> S
             "with at least one draw."
         )
     at = int(np.flatnonzero(texts[0] != "")[-1])
-    kept = {
-        name: groups[name].drop_vars(["snapshot", "warning"], errors="ignore")
-        for name in (*DRAWS, *WARMUP)
-        if name in groups
-    }
-    return Segment(kept, texts[:, at].tolist(), texts.shape[1] - 1 - at, identity)
+    kept = {name: _storable(groups[name]) for name in (*DRAWS, *WARMUP) if name in groups}
+    snapshots = texts[:, at].tolist()
+    first, *others = (declare(sampled_identity(text), declared) for text in snapshots)
+    for chain, other in enumerate(others, 1):
+        what = f"Chain 0 of idata is not of the run of chain {chain}: it"
+        check_identity(first, other, what, "Sample all chains of the same model and data.")
+    return Segment(kept, snapshots, texts.shape[1] - 1 - at, first)
+
+
+def _end_of(stored: StoredSegment) -> Segment:
+    """Return a segment with its last draws, in memory: those after the snapshots, at least one."""
+    snapshots, repeats, identity = stored.state()
+    posterior = stored.groups["posterior"].isel(draw=slice(-max(repeats, 1), None)).load()
+    return Segment({"posterior": posterior}, snapshots, repeats, identity)
+
+
+def _storable(group: xr.Dataset) -> xr.Dataset:
+    """Return a group without snapshots, and without those stats that are of unknown types."""
+    group = group.drop_vars(["snapshot", "warning"], errors="ignore")
+    for name in [name for name, stat in group.data_vars.items() if stat.dtype.hasobject]:
+        try:
+            encode(name, group[name].values)
+        except NotStorable as error:
+            _log.warning(f"Sample stat {error} It is left out.")
+            group = group.drop_vars(name)
+    return group
+
+
+def _append(
+    folder: Path, segment: Segment, before: Sequence[StoredSegment], idata: Any
+) -> StoredSegment:
+    """Write a segment; if that fails, raise an error that has the draws, `idata`."""
+    try:
+        return append_segment(folder, segment, before)
+    except FileExistsError:
+        raise
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise DrawsNotSaved(folder, error, idata) from error
 
 
 def _continue(
@@ -253,20 +346,10 @@ def _continue(
     }
 
 
-def _joined(segments: Sequence[Segment]) -> dict[str, xr.Dataset]:
-    first = segments[0].groups
-    as_they_are = dict(data_vars="all", coords="minimal", compat="override", join="override")
-    joined = {
-        name: xr.concat([segment.groups[name] for segment in segments], dim="draw", **as_they_are)
-        for name in DRAWS
-    }
-    return joined | {name: first[name] for name in WARMUP if name in first}
-
-
 def _check_repeats(before: xr.Dataset, drawn: xr.Dataset, repeats: int) -> None:
     """Raise unless the first `repeats` draws in `drawn` are the last of those `before`."""
     for name in before.data_vars:
-        old = before[name].values[:, before.sizes["draw"] - repeats :]
+        old = before[name].isel(draw=slice(before.sizes["draw"] - repeats, None)).values
         new = drawn[name].values[:, :repeats]
         if not (old.shape == new.shape and np.allclose(old, new, rtol=1e-6, equal_nan=True)):
             raise ValueError(

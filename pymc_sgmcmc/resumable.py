@@ -1,6 +1,7 @@
 """Step methods whose chains can be saved and go on later as if they had never stopped."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,20 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep, flat_statname,
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.compat import ChainCompound
 from pymc_sgmcmc.context import model_of
-from pymc_sgmcmc.snapshots import state_from_text, state_to_text
+from pymc_sgmcmc.identity import Identity
+from pymc_sgmcmc.snapshots import leaf_in_text, state_from_text, state_to_text
+from pymc_sgmcmc.storable import check_storable
 
-__all__ = ["Resumable"]
+__all__ = ["Resumable", "sampled_identity"]
 
 
 class Resumable(ChainCompound):
     """All step methods of a model, in turn, with snapshots of the chain's state.
 
-    A snapshot holds the point and the state of every step method, with its generator, as text. It
-    is the sample stat ``snapshot`` of every so many draws ("" at the others), which is how it gets
-    out of the processes that sample. :func:`~pymc_sgmcmc.save` keeps the last of each chain, and
+    A snapshot holds the point, the state of every step method with its generator, and what the
+    chain samples (data, settings and functions, as they were when it started), as text. It is the
+    sample stat ``snapshot`` of every so many draws ("" at the others), which is how it gets out of
+    the processes that sample. :func:`~pymc_sgmcmc.save` keeps the last of each chain, and
     :func:`~pymc_sgmcmc.resume` starts from it.
 
     Parameters
@@ -37,7 +41,7 @@ class Resumable(ChainCompound):
     ------
     ValueError
         If a free variable of the model is left out: PyMC would give it to a step method whose
-        state is not known here.
+        state is not known here. If a variable or a coordinate could not be saved.
 
     Examples
     --------
@@ -71,13 +75,24 @@ class Resumable(ChainCompound):
                 f"Resumable(steps) lacks a step method for {missing}: pass the step methods of all "
                 "free variables, as in Resumable([SGNHT([w], ...), pm.Metropolis([z])])."
             )
+        check_storable(model)
         super().__init__(methods)
         last = len(methods) - 1
         self.stats_dtypes = [*self.stats_dtypes[:-1], self.stats_dtypes[-1] | {"snapshot": object}]
         self.stats_dtypes_shapes[flat_statname(last, "snapshot")] = (object, None)
+        self._identity = Identity(model, methods)
         self._snapshots: Sequence[str] = ()
         self._length = 0
         self._begin()
+
+    @property
+    def model(self) -> Any:
+        """The model that was given; None in a copy."""
+        return self._identity.model
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return what a chain that starts now would sample: see `pymc_sgmcmc.identity`."""
+        return self._identity.now()
 
     def continue_from(self, snapshots: Sequence[str] = (), length: int = 0) -> None:
         """Let chain k of the next run start from ``snapshots[k]``, or at its beginning if empty.
@@ -88,6 +103,7 @@ class Resumable(ChainCompound):
 
     def start_chain(self, rng: np.random.Generator) -> None:
         self._begin()
+        self._sampled = self.identity()
         if self._snapshots:
             # `pm.sample` spawns the generators of its chains from one: the key is the chain.
             chain = rng.bit_generator.seed_seq.spawn_key[-1]
@@ -95,6 +111,7 @@ class Resumable(ChainCompound):
 
     def _begin(self) -> None:
         self._start: str | None = None
+        self._sampled: Mapping[str, Any] | None = None
         self._draw = 0
         self._after_tuning = 0
 
@@ -112,9 +129,16 @@ class Resumable(ChainCompound):
         return point, stats
 
     def _snapshot(self, point: PointType) -> str:
-        return state_to_text({"point": dict(point), "state": self.sampling_state})
+        self._sampled = self._sampled or self.identity()
+        state = {"point": dict(point), "state": self.sampling_state}
+        return state_to_text(state | {"identity": json.dumps(self._sampled)})
 
     def _restore(self, snapshot: str) -> PointType:
         saved = state_from_text(snapshot, {"state": self.sampling_state})
         self.sampling_state = saved["state"]
         return saved["point"]
+
+
+def sampled_identity(snapshot: str) -> dict[str, Any]:
+    """Return what the chain of a snapshot sampled."""
+    return json.loads(leaf_in_text(snapshot, "identity"))

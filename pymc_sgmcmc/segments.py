@@ -1,9 +1,10 @@
 """A folder of segments of a run, each written whole or not at all.
 
-A segment is a folder with one netCDF file for each group of draws, ``state.json`` with the snapshot
-of each chain, and ``manifest.json`` with the SHA-256 of each file, of the manifest before, and of
-itself. It is written under another name and renamed, so that a process killed at any moment leaves
-the segments before it intact. Nothing in it is code.
+A segment is a folder with one netCDF file for each group of draws; ``layout.json``, which says what
+is in them; ``state.json``, with the snapshot of each chain and what it sampled; and
+``manifest.json``, with the SHA-256 of each file, of the manifest before, and of itself. It is
+written under another name and renamed, so that a process killed at any moment leaves the segments
+before it intact. Nothing in it is code.
 """
 
 import contextlib
@@ -14,23 +15,32 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
+
+from pymc_sgmcmc.lazy_groups import check_layout, join_groups
+from pymc_sgmcmc.stored_files import DamagedRun, StoredFile, digest_of
+from pymc_sgmcmc.stored_groups import write_group
 
 try:
     import fcntl
 except ImportError:  # Windows: nothing keeps two processes from writing at once
     fcntl = None
 
-__all__ = ["Segment", "append_segment", "read_segments"]
+__all__ = ["DRAWS", "Segment", "StoredSegment", "append_segment", "check_writable", "join_segments",
+           "read_segments"]  # fmt: skip
 
 FORMAT = "pymc_sgmcmc run"
-VERSION = 1
-MANIFEST, STATE = "manifest.json", "state.json"
+VERSION = 2
+MANIFEST, LAYOUT, STATE = "manifest.json", "layout.json", "state.json"
+DRAWS = ("posterior", "sample_stats")
+"""Groups that every segment has."""
 UNFINISHED = "unfinished-"
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+"""What reading JSON raises that is not what this package writes."""
 
 
 @dataclass(frozen=True)
@@ -45,47 +55,126 @@ class Segment:
     repeats : int
         Draws after the snapshot: they come first when the chains go on from it.
     identity : dict
-        What the run is of; the same in all segments.
-    digest : str
-        SHA-256 of the manifest.
+        What was sampled; the same in all segments.
     """
 
     groups: Mapping[str, xr.Dataset]
     snapshots: Sequence[str]
     repeats: int
     identity: Mapping[str, Any]
-    digest: str = ""
 
 
-def read_segments(folder: Path) -> list[Segment]:
-    """All segments, in order.
+class StoredSegment:
+    """A segment in its folder. Its files are read, and checked, when they are asked for.
+
+    Parameters
+    ----------
+    path : Path
+        Of its folder.
+    before : StoredSegment or None
+
+    Raises
+    ------
+    DamagedRun
+        Here and later: if a file is missing, altered, or of another run or kind.
+    """
+
+    def __init__(self, path: Path, before: "StoredSegment | None"):
+        self.path = path
+        manifest = StoredFile(path / MANIFEST, "")
+        content, self.digest = _read_manifest(manifest)
+        if content["previous"] != (before.digest if before else ""):
+            raise manifest.damaged("does not follow the segment before it: it is of another run")
+        self._files = {name: StoredFile(path / name, content["files"][name])
+                       for name in content["files"]}  # fmt: skip
+        for name in (LAYOUT, STATE):
+            if name not in self._files:
+                raise manifest.damaged(f"knows no {name}")
+        for file in self._files.values():
+            if not file.path.is_file():
+                raise file.damaged("is missing")
+
+    def check(self) -> None:
+        """Read all of its files, and raise unless they are what was written."""
+        for file in self._files.values():
+            file.check()
+
+    @property
+    def parts(self) -> dict[str, tuple[StoredFile, Mapping[str, Any]]]:
+        """The file of each group, and its layout."""
+        layout = self._files[LAYOUT]
+        try:
+            groups = _json_of(layout)
+            for group in [*(groups[name] for name in DRAWS), *groups.values()]:
+                check_layout(group)
+            return {name: (self._files[f"{name}.nc"], group) for name, group in groups.items()}
+        except MALFORMED as error:
+            raise _unless_damaged(error, layout) from error
+
+    @property
+    def groups(self) -> dict[str, xr.Dataset]:
+        """Its draws, which are read when they are asked for."""
+        return {name: join_groups([part]) for name, part in self.parts.items()}
+
+    def state(self) -> tuple[list[str], int, dict[str, Any]]:
+        """Return the snapshot of each chain, the draws after it, and what was sampled."""
+        file = self._files[STATE]
+        try:
+            state = _json_of(file)
+            snapshots, repeats, identity = (state[n] for n in ("snapshots", "repeats", "identity"))
+            if not (all(isinstance(s, str) for s in snapshots) and snapshots):
+                raise ValueError("snapshots are texts")
+            if type(repeats) is not int or repeats < 0 or not isinstance(identity, dict):
+                raise ValueError(f"repeats={repeats!r}")
+        except MALFORMED as error:
+            raise _unless_damaged(error, file) from error
+        return list(snapshots), repeats, identity
+
+
+def read_segments(folder: Path) -> list[StoredSegment]:
+    """Return all segments, in order; of their files, only the manifests are read.
 
     Raises
     ------
     FileNotFoundError
         If there is none.
-    ValueError
-        If a file is missing, altered, or of another run or kind; the message names it.
+    DamagedRun
+        If a file is missing, or a manifest altered, or of another run or kind.
     """
-    names = sorted(path.name for path in folder.glob("*") if re.fullmatch(r"\d{6}", path.name))
+    names = sorted(path.name for path in folder.glob("*") if re.fullmatch(r"\d{6,}", path.name))
     if not names:
         raise FileNotFoundError(f"{str(folder)!r} holds no saved run: start one with save().")
-    segments: list[Segment] = []
+    segments: list[StoredSegment] = []
     for index, name in enumerate(names):
         if name != _name(index):
-            raise ValueError(f"{str(folder)!r} is damaged: segment {_name(index)} is missing.")
-        segments.append(_read(folder / name, segments[-1] if segments else None))
+            raise DamagedRun(f"{str(folder)!r} is damaged: segment {_name(index)} is missing.")
+        segments.append(StoredSegment(folder / name, segments[-1] if segments else None))
     return segments
 
 
-def append_segment(folder: Path, segment: Segment, before: Sequence[Segment]) -> Segment:
-    """Write a segment after those `before` it, and return it with its digest.
+def join_segments(segments: Sequence[StoredSegment]) -> dict[str, xr.Dataset]:
+    """Return the groups of a run, whose draws are read when they are asked for.
+
+    Groups without draws in later segments are those of the first.
+    """
+    parts = [segment.parts for segment in segments]
+    return {name: join_groups([part[name] for part in parts if name in part]) for name in parts[0]}
+
+
+def append_segment(
+    folder: Path, segment: Segment, before: Sequence[StoredSegment]
+) -> StoredSegment:
+    """Write a segment after those `before` it, and return it.
 
     Raises
     ------
     FileExistsError
         If that segment is there: another process has continued the run.
+    NotStorable, OSError
+        If it cannot be written. The folder is then as it was.
     """
+    if before and not before[-1].path.is_dir():
+        raise FileNotFoundError(f"{str(before[-1].path)!r} is not there any more")
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         for left in folder.glob(f"{UNFINISHED}*"):  # by processes that were killed
@@ -98,89 +187,83 @@ def append_segment(folder: Path, segment: Segment, before: Sequence[Segment]) ->
             )
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
         try:
-            digest = _write(unfinished, segment, before[-1].digest if before else "")
+            _write(unfinished, segment, before[-1].digest if before else "")
             os.rename(unfinished, target)
             _sync(folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-    return replace(segment, digest=digest)
+    return StoredSegment(target, before[-1] if before else None)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise OSError if no segment can be written to a folder."""
+    with _locked(folder):
+        os.rmdir(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
 
 
 def _name(index: int) -> str:
     return f"{index:06d}"
 
 
-def _write(path: Path, segment: Segment, previous: str) -> str:
-    dtypes = {}
-    for group, data in segment.groups.items():
-        # netCDF 3, which SciPy writes: every reader knows it, and it needs nothing installed.
-        _plain_attributes(data).to_netcdf(path / f"{group}.nc", engine="scipy")
-        dtypes[group] = {str(name): variable.dtype.str for name, variable in data.variables.items()}
-    (path / STATE).write_text(json.dumps(list(segment.snapshots)), encoding="utf-8")
+def _write(path: Path, segment: Segment, previous: str) -> None:
+    layout = {name: write_group(path / f"{name}.nc", data) for name, data in segment.groups.items()}
+    state = {"snapshots": list(segment.snapshots), "repeats": segment.repeats}
+    (path / LAYOUT).write_text(json.dumps(layout), encoding="utf-8")
+    state["identity"] = segment.identity
+    (path / STATE).write_text(json.dumps(state), encoding="utf-8")
     content = {
         "format": FORMAT,
         "version": VERSION,
         "previous": previous,
-        "identity": segment.identity,
-        "repeats": segment.repeats,
-        "dtypes": dtypes,
-        "files": {file.name: _digest(file.read_bytes()) for file in sorted(path.iterdir())},
+        "files": {file.name: digest_of(file) for file in sorted(path.iterdir())},
     }
-    manifest = {"content": content, "sha256": _digest(_canonical(content))}
+    manifest = {"content": content, "sha256": _digest(content)}
     (path / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     for file in path.iterdir():
         _sync(file)
     _sync(path)
-    return manifest["sha256"]
 
 
-def _plain_attributes(data: xr.Dataset) -> xr.Dataset:
-    """Without those attributes that netCDF 3 cannot hold."""
-    kept = {name: v for name, v in data.attrs.items() if isinstance(v, str | int | float)}
-    return data.drop_attrs().assign_attrs(kept)
-
-
-def _read(path: Path, before: Segment | None) -> Segment:
-    def refuse(why: str) -> ValueError:
-        return ValueError(
-            f"{str(path)!r} cannot be resumed: {why}. The segments before it are not affected: "
-            "move this one and those after it away to go on from there."
-        )
-
+def _read_manifest(file: StoredFile) -> tuple[dict[str, Any], str]:
+    """Return what a manifest says, and its digest."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(file.path.read_bytes())
         content, digest = manifest["content"], manifest["sha256"]
-        known = content["format"] == FORMAT
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise refuse(f"{MANIFEST} is missing, torn, or not of this package ({error!r})") from error
-    if not known or digest != _digest(_canonical(content)):
-        raise refuse(f"{MANIFEST} is altered, or not of this package")
-    if content["version"] != VERSION:
-        raise refuse(
-            f"its format is version {content['version']!r}, and this package reads {VERSION}"
-        )
-    if content["previous"] != (before.digest if before else ""):
-        raise refuse("it does not follow the segment before it: it is of another run")
-    for name, expected in content["files"].items():
-        file = path / name
-        if not file.is_file() or _digest(file.read_bytes()) != expected:
-            raise refuse(f"{name} is missing, torn or altered")
-    groups = {}
-    for group, dtypes in content["dtypes"].items():
-        data = xr.load_dataset(path / f"{group}.nc", engine="scipy")
-        # netCDF 3 has no 64-bit integers.
-        groups[group] = data.assign(
-            {name: data[name].astype(dtypes[str(name)]) for name in data.variables}
-        )
-    snapshots = json.loads((path / STATE).read_text(encoding="utf-8"))
-    return Segment(groups, snapshots, content["repeats"], content["identity"], digest)
+        known = content["format"] == FORMAT and digest == _digest(content)
+        version = content["version"]
+        if known and version != VERSION:
+            raise file.damaged(
+                f"says that the run was saved in version {version!r} of the format "
+                f"{FORMAT!r}, and this package reads version {VERSION}: resume it with the version "
+                "of this package that saved it"
+            )
+        files = content["files"]
+        if not (known and isinstance(content["previous"], str) and isinstance(files, dict)):
+            raise ValueError("altered")
+        for name, expected in files.items():
+            if not isinstance(expected, str) or Path(name).name != name:
+                raise ValueError(f"{name!r} is no file")
+    except (OSError, *MALFORMED) as error:
+        raise _unless_damaged(error, file) from error
+    return content, digest
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _json_of(file: StoredFile) -> Any:
+    return json.loads(file.check().read_bytes())
 
 
-def _canonical(content: Mapping[str, Any]) -> bytes:
+def _unless_damaged(error: Exception, file: StoredFile) -> DamagedRun:
+    """Return the error if it names a file, else one that names `file`."""
+    if isinstance(error, DamagedRun):
+        return error
+    return file.damaged(f"is missing, torn, altered, or not of this package ({error!r:.200})")
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(_canonical(content)).hexdigest()
+
+
+def _canonical(content: Any) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 

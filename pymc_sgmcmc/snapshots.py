@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["state_from_text", "state_to_text"]
+__all__ = ["leaf_in_text", "state_from_text", "state_to_text"]
 
 
 def state_to_text(state: Any) -> str:
@@ -26,6 +26,11 @@ def state_from_text(text: str, like: Any) -> Any:
         return _decode(json.loads(text), like)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the saved state does not fit this step method: {error!r}") from error
+
+
+def leaf_in_text(text: str, name: str) -> Any:
+    """Return the number or string `name` of a dictionary in `text`, whatever else it holds."""
+    return dict(json.loads(text)["dict"])[name]
 
 
 def _fields(state: Any) -> list[str] | None:
