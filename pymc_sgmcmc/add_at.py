@@ -42,15 +42,15 @@ class AddAt(COp):
         np.add.at(outputs[0][0], tuple(indices), y)
 
     def c_code_cache_version(self):
-        return (1,)
+        return (2,)
 
     def c_code(self, node, name, inputs, outputs, sub):
         (x, y, *indices), (out,), fail = inputs, outputs, sub["fail"]
         axes, ndim = len(indices), node.inputs[2].type.ndim
         same = " && ".join(f"PyArray_SAMESHAPE({indices[0]}, {other})" for other in indices)
         find, move, release = "", "", ""
-        for axis, index in enumerate(indices):
-            it = f"{index}_it"
+        for axis in range(axes):
+            it = f"index_{axis}_it"
             dtype = f"npy_{node.inputs[2 + axis].type.dtype}"
             find += f"""
                 {{
@@ -64,9 +64,9 @@ class AddAt(COp):
             move += f"PyArray_ITER_NEXT({it});"
             release += f"Py_XDECREF({it});"
         iterators = "".join(
-            f"PyArrayIterObject* {index}_it = (PyArrayIterObject*) PyArray_IterNew("
+            f"PyArrayIterObject* index_{axis}_it = (PyArrayIterObject*) PyArray_IterNew("
             f"(PyObject*) {index});"
-            for index in indices
+            for axis, index in enumerate(indices)  # one may be that of two axes: a diagonal
         )
         keep = f"{self.inplace:d} && PyArray_IS_C_CONTIGUOUS({x})"
         number = f"npy_{node.inputs[0].type.dtype}"

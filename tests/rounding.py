@@ -56,7 +56,7 @@ def _moved(value: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
     if rng is None or value.dtype.kind != "f":
         return value
     signs = rng.integers(2, size=value.shape) * 2 - 1
-    return (value * (1 + signs * np.finfo(value.dtype).eps)).astype(value.dtype)
+    return np.asarray(value * (1 + signs * np.finfo(value.dtype).eps), value.dtype)
 
 
 def _range(values):
