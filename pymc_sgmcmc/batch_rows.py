@@ -17,6 +17,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
+import pymc_sgmcmc.indexing_rules  # noqa: F401  (registers them)
 from pymc_sgmcmc.compat import GATHERS
 from pymc_sgmcmc.density import is_minus_infinity
 from pymc_sgmcmc.dependence import Dependence

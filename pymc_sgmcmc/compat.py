@@ -16,8 +16,8 @@ from pytensor.tensor.type import TensorType, integer_dtypes
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = [
-    "ADDITIONS", "GATHERS", "ChainCompound", "ChainStep", "from_groups", "indices_of_addition", "scan",
-    "to_groups", "with_group",
+    "ADDITIONS", "GATHERS", "ChainCompound", "ChainStep", "from_groups", "indices_of_addition",
+    "scan", "to_groups", "with_group",
 ]  # fmt: skip
 
 

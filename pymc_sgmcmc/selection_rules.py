@@ -13,11 +13,8 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compat import GATHERS
-from pymc_sgmcmc.indices import entries_of, is_whole, places
 from pymc_sgmcmc.selection import NotByRow, Selection, Steps, select_through
 from pymc_sgmcmc.sparse_dot import SparseDot, SparsePull
 
@@ -198,85 +195,6 @@ def _(op, x, axis, selection) -> Steps:
     if along is None or int(along) % whole.type.ndim == axis:
         raise NotByRow("the rows are split")
     return rebuilt(x, [(yield whole, axis), *how])
-
-
-@select_through.register(Subtensor)
-def _(op, x, axis, selection) -> Steps:
-    whole, entries = x.owner.inputs[0], entries_of(x.owner)
-    place = None if entries is None else places(entries)[axis].axis
-    if place is None or not is_whole(entries[place]):
-        raise NotByRow("its rows depend on other rows, as in a time series")
-    return rebuilt(x, [(yield whole, place), *x.owner.inputs[1:]])
-
-
-def _indexed(op, x, axis, selection) -> Steps:
-    whole, entries = x.owner.inputs[0], entries_of(x.owner)
-    if entries is None:
-        raise NotByRow("the rows are indexed")
-    place = places(entries)[axis]
-    if place.axis is not None:
-        if not is_whole(entries[place.axis]):
-            raise NotByRow("its rows depend on other rows, as in a time series")
-        return (yield whole, place.axis)[tuple(entries)]
-    indices = [entry for entry in entries if not isinstance(entry, slice)]
-    found = yield from aligned(indices, place.of_indices, max(i.type.ndim for i in indices))
-    new = iter(found)
-    return whole[tuple(entry if isinstance(entry, slice) else next(new) for entry in entries)]
-
-
-for gather in GATHERS:
-    select_through.register(gather, _indexed)
-
-
-@select_through.register(IncSubtensor)
-def _(op, x, axis, selection) -> Steps:
-    whole, part, *_ = x.owner.inputs
-    entries = entries_of(x.owner, first=2)
-    if entries is None or not is_whole(entries[axis]):
-        raise NotByRow("some of the rows are set apart from the others")
-    of_part = [place.axis for place in places(entries)].index(axis)
-    (part,) = yield from aligned([part], of_part, len(places(entries)))
-    return rebuilt(x, [(yield whole, axis), part, *x.owner.inputs[2:]])
-
-
-@select_through.register(AdvancedIncSubtensor)
-def _(op, x, axis, selection) -> Steps:
-    """Some of the rows come from another variable, as imputed ones do.
-
-    Two functions of data say of each row whether it does, and which entry of that variable it is.
-    """
-    whole, part = x.owner.inputs[:2]
-    entries = entries_of(x.owner, first=2)
-    fits = (
-        op.set_instead_of_inc
-        and entries is not None
-        and all(is_whole(entry) for k, entry in enumerate(entries) if k != axis)
-        and not isinstance(entries[axis], slice)
-        and entries[axis].type.ndim == 1
-        and not selection.dependence.moves(entries[axis])
-        and part.type.ndim == x.type.ndim
-        and not part.type.broadcastable[axis]
-    )
-    if not fits:
-        raise NotByRow("its rows are put together from several variables")
-    index, n = entries[axis], selection.dependence.shape_of(x)[axis]
-    comes = pt.set_subtensor(pt.zeros(n, dtype="bool")[index], np.array(True))
-    which = pt.set_subtensor(
-        pt.zeros(n, dtype="int64")[index], pt.arange(index.shape[0], dtype="int64")
-    )
-    rest = yield whole, axis
-    if whole.owner is not None and isinstance(whole.owner.op, AllocEmpty):
-        rest = rest.zeros_like()
-        selection.unset.add(rest)
-    if selection.is_left_out(part, comes):
-        return rest
-    taken = yield part[(slice(None),) * axis + (which,)], axis
-    if rest in selection.unset:
-        return taken
-    comes_here = yield comes, 0
-    shape = ["x"] * x.type.ndim
-    shape[axis] = 0
-    return pt.switch(comes_here.dimshuffle(*shape), taken, rest).astype(x.dtype)
 
 
 def _prefixes(shape, axis: int) -> int:

@@ -2,10 +2,13 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 
 from pymc_sgmcmc import SGLD
 from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.target import Target
+from tests.helpers import INTERPRETED
+from tests.test_target import agrees
 
 N = 6
 Y = np.random.default_rng(3).standard_normal(N)
@@ -54,20 +57,19 @@ def test_the_dims_of_data_may_stand_for_those_of_the_observed():
 
 def test_an_explicit_axis():
     model = with_offset((3, N), None, lambda X, a: a @ X)
-    refused(model, "rows=")
-    assert axes(make(model, rows={"X": 1})) == {"X": 1, "y": 0}
+    assert axes(make(model)) == axes(make(model, rows={"X": 1})) == {"X": 1, "y": 0}
     model = with_offset((N, 3), ("other", "k"))
-    refused(model, "rows=")
-    assert axes(make(model, rows={"X": 0})) == {"X": 0, "y": 0}
+    assert axes(make(model)) == axes(make(model, rows={"X": 0})) == {"X": 0, "y": 0}
+    refused(model, r"rows=\{'X': None\} leaves out the rows", rows={"X": None})
 
 
 def test_data_of_that_length_that_are_no_rows():
     def mu(X, a):
         return a[0] + pt.sum(X)
 
-    refused(with_offset((N,), None, mu), "rows={'name': None}")
-    target = make(with_offset((N,), None, mu), rows={"X": None})
-    assert axes(target) == {"y": 0}
+    model = with_offset((N,), None, mu)
+    assert axes(make(model)) == axes(make(model, rows={"X": None})) == {"y": 0}
+    assert agrees(model, make(model, backend=INTERPRETED))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_data_of_that_length_that_are_no_rows():
         ({"X": "row"}, TypeError, r"rows=\{'X': 'row'\}.*integer"),
         ({"X": True}, TypeError, r"rows=\{'X': True\}.*integer"),
         (["X"], TypeError, r"rows=\['X'\] is not a mapping"),
-        ({"X": None, "y": None}, ValueError, "no data of y to slice"),
+        ({"X": None, "y": None}, RowsDoNotSeparate, r"rows=\{'[Xy]': None\} leaves out the rows"),
     ],
 )
 def test_wrong_rows(rows, error, match):
@@ -94,7 +96,7 @@ def test_a_gaussian_process_is_refused():
         scale = pm.HalfNormal("scale")
         gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=scale))
         gp.marginal_likelihood("y", X=x, y=Y, sigma=0.5)
-    refused(model, "not one value a row.*batch_size=None")
+    refused(model, "not one value a row.*a Gaussian process.*batch_size=None")
 
 
 def test_an_event_over_the_rows_is_refused():
@@ -112,7 +114,7 @@ def test_a_time_series_is_refused(walk):
             pm.AR("y", rho=[a], sigma=1.0, init_dist=start, observed=Y)
         else:
             pm.GaussianRandomWalk("y", a, 1.0, init_dist=start, observed=Y)
-    refused(model, "a time series.*batch_size=None")
+    refused(model, "time series.*batch_size=None")
 
 
 def centred(X, a):
@@ -143,12 +145,22 @@ def counted(X, a):
     return X @ a + pt.arange(X.shape[0])
 
 
-@pytest.mark.parametrize(
-    "mu", [centred, by_the_maximum, lagged, cumulated, reversed_rows, by_number, counted]
-)
+def set_apart(X, a):
+    return pt.set_subtensor((X @ a)[:2], 0.0)
+
+
+@pytest.mark.parametrize("mu", [lagged, cumulated, set_apart])
 @pytest.mark.parametrize("dims", [None, ("row", "k")])
 def test_rows_that_depend_on_each_other_are_refused(mu, dims):
-    refused(with_offset((N, 3), dims, mu), "do not separate")
+    refused(with_offset((N, 3), dims, mu), "do not separate.*because.*batch_size=None")
+
+
+@pytest.mark.parametrize("mu", [centred, by_the_maximum, reversed_rows, by_number, counted])
+@pytest.mark.parametrize("dims", [None, ("row", "k")])
+def test_rows_whose_data_depend_on_each_other_separate(mu, dims):
+    """What is computed from data alone is data."""
+    model = with_offset((N, 3), dims, mu)
+    assert agrees(model, make(model, backend=INTERPRETED))
 
 
 @pytest.mark.parametrize("by_dims", [True, False])
@@ -165,7 +177,7 @@ def test_a_sliced_latent_is_not_blamed():
     with pm.Model() as model:
         X = pm.Data("X", np.random.default_rng(4).standard_normal((N, 3)))
         z = pm.Bernoulli("z", 0.4, shape=N)
-        pm.Normal("y", z + centred(X, pm.Normal("a", shape=3)), observed=Y)
+        pm.Normal("y", z + cumulated(X, pm.Normal("a", shape=3)), observed=Y)
     with pytest.raises(RowsDoNotSeparate) as info:
         make(model)
     assert "latent variable" not in str(info.value)
@@ -193,12 +205,11 @@ def test_left_out_effects_of_as_many_groups_as_rows(name):
         mu = effect[group] if name == "effect" else kind[group]
         pm.Normal("y", a + mu, observed=Y)
     vars = [model.rvs_to_values[a]]
-    with pytest.raises(RowsDoNotSeparate, match=f"{name}.*rows=.*None"):
-        Target(model, vars, batch_size=2)
-    target = Target(model, vars, batch_size=2, rows={name: None})
-    assert axes(target) == {"group": 0, "y": 0}
-    (shared,) = target.shared.values()
-    np.testing.assert_array_equal(shared.get_value(), model.initial_point()[name])
+    for rows in ({}, {name: None}):
+        target = Target(model, vars, batch_size=2, rows=rows)
+        assert axes(target) == {"group": 0, "y": 0}
+        (shared,) = target.shared.values()
+        np.testing.assert_array_equal(shared.get_value(), model.initial_point()[name])
 
 
 def test_new_data_between_construction_and_use():
@@ -214,7 +225,7 @@ def test_new_data_between_construction_and_use():
     with pytest.raises(ValueError, match="batch_size=4 is larger than the 3 rows of y"):
         target.check_lengths()
     model["x"].set_value(np.ones(5))
-    with pytest.raises(ValueError, match=r"data of y differ.*'x': 5.*'labels': 3.*pm.set_data"):
+    with pytest.raises(ValueError, match=r"data of y differ.*'labels': 3.*'x': 5.*pm.set_data"):
         target.check_lengths()
 
 
@@ -225,8 +236,14 @@ def test_new_data_beside_constants():
     target = make(model)
     with model:
         pm.set_data({"x": np.ones(9)})
-    with pytest.raises(ValueError, match=r"data of y differ.*'x': 9.*'y': 6"):
+    with pytest.raises(ValueError, match=r"data of y differ.*'y': 6.*'x': 9"):
         target.value_and_gradient(np.zeros(1))
+
+
+def centred_by_an_operation(x):
+    """An operation that takes rows together, and that no rule knows."""
+    whole = x.type()
+    return OpFromGraph([whole], [whole - whole.mean(axis=0)])(x)
 
 
 def test_data_that_come_after_construction_are_examined():
@@ -234,7 +251,7 @@ def test_data_that_come_after_construction_are_examined():
     with pm.Model():
         X, y = pm.Data("X", np.zeros((20, 2))), pm.Data("y", np.zeros(20))
         beta = pm.Normal("beta", shape=2)
-        pm.Normal("obs", (X - X.mean(0)) @ beta, 1, observed=y)
+        pm.Normal("obs", centred_by_an_operation(X * beta).sum(axis=1), 1, observed=y)
         step = SGLD(step_size=0.01, batch_size=4, compile_kwargs={"mode": "FAST_COMPILE"})
         step.start_chain(step.rng)
         pm.set_data({"X": np.random.default_rng(0).normal(size=(20, 2))})
@@ -249,6 +266,6 @@ def test_a_proof_needs_a_point_inside_the_support():
         X = pm.Data("X", x)
         b = pm.Normal("b")
         s = pm.HalfNormal("s", default_transform=None, initval=0.005)
-        pm.Normal("y", (X - X.mean()) * b, s, observed=np.zeros(30))
+        pm.Normal("y", centred_by_an_operation(X * b), s, observed=np.zeros(30))
         with pytest.raises(RowsDoNotSeparate, match="y"):
             Target(model, model.value_vars, batch_size=5)
