@@ -34,7 +34,7 @@ from pymc_sgmcmc.plans import Plan, Planner
 from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
 from pymc_sgmcmc.rows import join_groups
-from pymc_sgmcmc.sparse_designs import without_sparse
+from pymc_sgmcmc.sparse_designs import compiler_of, without_sparse
 from pymc_sgmcmc.total_sizes import total_sizes
 
 __all__ = ["Target"]
@@ -122,10 +122,10 @@ class Target:
         self.vars = list(vars)
         self.shapes = [np.shape(point[var.name]) for var in self.vars]
         self.shared = make_shared_replacements(point, self.vars, model)
-        self.backend = backend
 
         terms = log_density_terms(model, self.shared)
         terms, self._matrices = without_sparse(terms, self.shared.values())
+        self.backend = compiler_of(list(terms.values()), backend)
         values = values_at(terms, point)
         refuse_missing(terms, values)
         check_initial_point(values, point)
