@@ -172,6 +172,7 @@ class SGMCMC(Sampler, Lifecycle):
             vars = get_value_vars_from_user_vars(vars, model)
         point = dict(model.initial_point() if initial_point is None else initial_point)
         self.target = settings.target(model, vars, rows, point, backend)
+        backend = self.target.backend  # C, where Numba cannot compile the model
         self.space = Space([manifold_of(model, var) for var in vars], self.target.shapes)
         self._check_target(settings)
         if not self.corrects:

@@ -5,6 +5,7 @@ These indices are data of N rows like any other, which are sliced by row: a batc
 X that it has, X is not copied, and no compiled graph has a sparse type.
 """
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -18,10 +19,13 @@ from pytensor.sparse import SparseTensorType
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.csr import CSR
 from pymc_sgmcmc.sparse_dot import sparse_dot, sparse_pull
 
-__all__ = ["has_sparse", "without_sparse"]
+__all__ = ["compiler_of", "has_sparse", "without_sparse"]
+
+_log = logging.getLogger("pymc.sgmcmc")
 
 Terms = dict[Variable, TensorVariable]
 
@@ -33,6 +37,17 @@ def has_sparse(graphs: Collection[Variable]) -> bool:
         for node in toposort(graphs)
         for x in (*node.inputs, *node.outputs)
     )
+
+
+def compiler_of(graphs: Collection[Variable], backend: Backend | None) -> Backend | None:
+    """Return `backend`, or C where Numba would have to compile a sparse type, and say so."""
+    if backend is None or not backend.is_numba or not has_sparse(graphs):
+        return backend
+    _log.warning(
+        "The model uses a sparse matrix otherwise than in products of data with parameters, which "
+        "Numba cannot compile: backend='c' is used."
+    )
+    return Backend("c")
 
 
 def without_sparse(

@@ -30,7 +30,7 @@ from pymc_sgmcmc.potential import Potential
 from pymc_sgmcmc.predictors import Predictor, find_predictors
 from pymc_sgmcmc.row_latents import warn_about_row_latents
 from pymc_sgmcmc.rows import RowGroup, join_groups
-from pymc_sgmcmc.sparse_designs import without_sparse
+from pymc_sgmcmc.sparse_designs import compiler_of, without_sparse
 from pymc_sgmcmc.support import check_initial_point
 from pymc_sgmcmc.total_sizes import total_sizes
 
@@ -118,13 +118,13 @@ class Target:
         self.vars = list(vars)
         self.shapes = [np.shape(point[var.name]) for var in self.vars]
         self.shared = make_shared_replacements(point, self.vars, model)
-        self.backend = backend
 
         terms = log_density_terms(model, self.shared)
         leaves = graph_inputs(list(terms.values()))
         shared = [leaf for leaf in leaves if isinstance(leaf, SharedVariable)]
         self._data_leaves = [leaf for leaf in shared if leaf not in self.others]
         terms, self._matrices = without_sparse(terms, self.shared.values())
+        self.backend = compiler_of(list(terms.values()), backend)
         values = values_at(terms, point)
         refuse_missing(terms, values)
         check_initial_point(model, terms, values, point)

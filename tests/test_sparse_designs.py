@@ -1,6 +1,7 @@
 """Models with sparse matrices of data: their rows are sliced, with the numbers of NumPy."""
 
 import copy
+import logging
 import pickle
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.sparse as sp
 
+from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.refusal import RowsDoNotSeparate
 from pymc_sgmcmc.sparse_designs import has_sparse, without_sparse
 from pymc_sgmcmc.target import Target
@@ -181,6 +183,23 @@ def test_what_cannot_be_written_without_sparse_types_stays():
     terms, derived = without_sparse({"y": term})
     assert terms == {"y": term}
     assert not derived
+
+
+def test_a_sparse_matrix_of_parameters_is_exact_and_compiled_in_c(caplog):
+    pattern = sp.csr_matrix(DENSE)
+    with pm.Model() as model:
+        values = pm.Normal("values", shape=pattern.nnz)
+        X = ps.CSR(values, pattern.indices, pattern.indptr, np.array([N, K]))
+        pm.Normal("y", ps.structured_dot(X, pt.ones((K, 1))).ravel(), 1, observed=Y)
+    numba = Backend("numba")
+    with caplog.at_level(logging.WARNING, logger="pymc.sgmcmc"):
+        assert not Target(model, model.continuous_value_vars, backend=numba).backend.is_numba
+    assert "backend='c' is used" in caplog.text
+    q = RNG.normal(size=pattern.nnz)
+    owner = np.repeat(np.arange(N), np.diff(pattern.indptr))
+    errors = Y - np.bincount(owner, q, N)
+    gradient = target_of(model, batch_size=None).value_and_gradient(q)[1]
+    np.testing.assert_allclose(gradient, q - errors[owner], rtol=1e-10)
 
 
 def test_indices_out_of_range_are_named():
