@@ -12,8 +12,11 @@ import xarray as xr
 from pymc import Model
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, FLAG, FOLDER, MODEL
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.compat import from_groups, to_groups
+from pymc_sgmcmc.constraints import Optional, Ruled, Whole
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.identity import check_identity, identity_of
 from pymc_sgmcmc.resumable import Resumable
@@ -30,6 +33,12 @@ OURS = ("draws", "step", "tune", "chains", "random_seed", "initvals", "start", "
 """Arguments of `pm.sample` that a run has already, or that would leave it."""
 
 
+@takes(
+    idata=DRAWS_OF,
+    step=Ruled("Resumable(step)", lambda name, value: _resumable(value), lambda: [None, 3, "x"]),
+    folder=FOLDER,
+    model=MODEL,
+)
 def save(idata: Any, step: Resumable, folder: str | Path, *, model: Any = None) -> None:
     """Save what `pm.sample` returned, and where its chains stopped, as the start of a run.
 
@@ -69,6 +78,7 @@ def save(idata: Any, step: Resumable, folder: str | Path, *, model: Any = None) 
     append_segment(Path(folder), _segment(to_groups(idata), identity), [])
 
 
+@takes(folder=FOLDER)
 def load(folder: str | Path) -> Any:
     """The draws and sample stats of a saved run, as `pm.sample` returns them.
 
@@ -104,6 +114,14 @@ def load(folder: str | Path) -> Any:
     return from_groups(_joined(read_segments(Path(folder))))
 
 
+@takes(
+    folder=FOLDER,
+    step=Ruled("Resumable(step)", lambda name, value: _resumable(value), lambda: [None, 3, "x"]),
+    draws=Whole(),
+    every=Optional(Whole()),
+    model=MODEL,
+    compute_convergence_checks=FLAG,
+)
 def resume(
     folder: str | Path,
     step: Resumable,
