@@ -2,11 +2,11 @@
 
 import math
 from abc import ABC
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pymc_sgmcmc.checks import fraction_or_none
+from pymc_sgmcmc.constraints import NotTaken, Optional, Positive
 from pymc_sgmcmc.metropolis import gain
 from pymc_sgmcmc.momentum import Momentum
 
@@ -35,12 +35,16 @@ class Amortised(Momentum, ABC):
     learned = ("factor",)
     descends = False
     corrects = True
+    arguments: ClassVar = {
+        "target_accept": Optional(Positive(below=1)),
+        "noise_estimate": NotTaken("gradient noise is corrected exactly"),
+    }
     trajectories = True
 
     def __init__(self, vars: Any, *, step_size: Any, target_accept: float | None,
                  gradient: str | None, **kwargs):  # fmt: skip
         name = type(self).__name__
-        self.target_accept = fraction_or_none("target_accept", target_accept)
+        self.target_accept = target_accept
         if "noise_estimate" in kwargs:
             raise TypeError(f"{name} corrects gradient noise exactly: leave out noise_estimate.")
         if kwargs.get("batches") == "epochs" or gradient == "svrg":

@@ -2,14 +2,14 @@
 
 import warnings
 from abc import ABC
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_sgmcmc.annealing import Annealing
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.constraints import Instance, Optional, Whole
 
 __all__ = ["Annealed"]
 
@@ -46,24 +46,24 @@ class Annealed(SGMCMC, ABC):
         With `annealing`.
     """
 
+    arguments: ClassVar = {
+        "annealing": Optional(
+            Instance(Annealing, "a schedule of inverse temperatures: pass PowerAnnealing(...), "
+                                "GeometricAnnealing(...), or None to sample")
+        ),
+        "exploration": Optional(Whole()),
+    }  # fmt: skip
     extra_stats = ("temperature",)
 
     def __init__(self, vars: Any = None, *, annealing: Annealing | None = None,
                  exploration: int | None = None, **kwargs):  # fmt: skip
         self.annealing, self.exploration = annealing, exploration
         self.keeps_its_law = annealing is None
-        if annealing is not None and not isinstance(annealing, Annealing):
-            raise TypeError(
-                f"annealing={annealing!r} is no schedule of inverse temperatures: pass "
-                "PowerAnnealing(...), GeometricAnnealing(...), or None to sample."
+        if exploration is not None and annealing is None:
+            raise ValueError(
+                f"exploration={exploration!r} says when refinement begins, and without annealing "
+                "there is none: pass annealing=PowerAnnealing(...), or leave it out."
             )
-        if exploration is not None:
-            natural("exploration", exploration)
-            if annealing is None:
-                raise ValueError(
-                    f"exploration={exploration!r} says when refinement begins, and without "
-                    "annealing there is none: pass annealing=PowerAnnealing(...), or leave it out."
-                )
         super().__init__(vars, **kwargs)
         if annealing is not None:
             warnings.warn(

@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
-from pymc_sgmcmc.checks import natural, positive
+from pymc_sgmcmc.arguments import check_fields
+from pymc_sgmcmc.constraints import Positive, Whole
 
 __all__ = ["Annealing", "GeometricAnnealing", "PowerAnnealing"]
 
@@ -64,13 +65,14 @@ class PowerAnnealing(Annealing):
     array([0.1, 1. ])
     """
 
+    arguments: ClassVar = {"a": Positive(), "b": Positive(), "gamma": Positive()}
+
     a: float
     b: float = 1.0
     gamma: float = 0.5
 
     def __post_init__(self):
-        for name in ("a", "b", "gamma"):
-            positive(name, getattr(self, name))
+        check_fields(self)
 
     def __call__(self, steps: np.ndarray) -> np.ndarray:
         return self.a * (self.b + np.asarray(steps, dtype=float)) ** self.gamma
@@ -105,18 +107,19 @@ class GeometricAnnealing(Annealing):
     array([ 0.1,  1. , 10. , 10. ])
     """
 
+    arguments: ClassVar = {"initial": Positive(), "final": Positive(), "length": Whole()}
+
     initial: float
     final: float
     length: int
 
     def __post_init__(self):
-        positive("initial", self.initial)
-        if positive("final", self.final) <= self.initial:
+        check_fields(self)
+        if self.final <= self.initial:
             raise ValueError(
                 f"final={self.final!r} must exceed initial={self.initial!r}: these are inverse "
                 "temperatures, which grow as the temperature falls."
             )
-        natural("length", self.length)
 
     def __call__(self, steps: np.ndarray) -> np.ndarray:
         share = np.minimum(np.asarray(steps, dtype=float) / self.length, 1.0)

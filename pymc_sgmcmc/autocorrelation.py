@@ -5,11 +5,15 @@ from typing import Any
 
 import xarray as xr
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, NAMES
+from pymc_sgmcmc.arguments import takes
+from pymc_sgmcmc.constraints import Instance
 from pymc_sgmcmc.draws import posterior_of
 
 __all__ = ["autocorrelation_time"]
 
 
+@takes(idata=DRAWS_OF, var_names=NAMES, method=Instance(str, "a method of arviz.ess"))
 def autocorrelation_time(
     idata: Any, var_names: str | Sequence[str] | None = None, *, method: str = "mean"
 ) -> xr.Dataset:

@@ -11,10 +11,31 @@ from pymc.blocking import PointType
 from pymc.step_methods.compound import Competence
 from pymc.util import get_value_vars_from_user_vars
 
-from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.argument_rows import (
+    BATCH_SIZE,
+    FLAG,
+    METRIC,
+    MODEL,
+    POINT,
+    RNG,
+    ROWS,
+    VARS,
+)
+from pymc_sgmcmc.arguments import CheckedArguments
+from pymc_sgmcmc.backends import BACKENDS, Backend
+from pymc_sgmcmc.batches import SOURCES
 from pymc_sgmcmc.chain import STAGES, STATS, TUNED_STATS, ChainState
-from pymc_sgmcmc.checks import fraction, natural, positive
 from pymc_sgmcmc.compiling import one_at_a_time
+from pymc_sgmcmc.constraints import (
+    Choice,
+    Either,
+    MappingOf,
+    Numbers,
+    Optional,
+    Positive,
+    Whole,
+    Word,
+)
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.curvature import largest_curvature
 from pymc_sgmcmc.entries import places
@@ -29,7 +50,8 @@ from pymc_sgmcmc.observed import PROBES, SUMMED
 from pymc_sgmcmc.owner import Owner
 from pymc_sgmcmc.progress import progress_columns, progress_updates
 from pymc_sgmcmc.sampler import Sampler
-from pymc_sgmcmc.settings import DEFAULT, Settings
+from pymc_sgmcmc.schedules import STEP_SIZE
+from pymc_sgmcmc.settings import DEFAULT, GRADIENTS, Settings
 from pymc_sgmcmc.signatures import shows_its_arguments
 from pymc_sgmcmc.space import Space, manifold_of
 from pymc_sgmcmc.starts import Starts
@@ -42,7 +64,7 @@ _log = logging.getLogger("pymc.sgmcmc")
 
 
 @shows_its_arguments
-class SGMCMC(Sampler, Lifecycle):
+class SGMCMC(CheckedArguments, Sampler, Lifecycle):
     """Stochastic-gradient Markov chain Monte Carlo: what all samplers have in common.
 
     A sampler adds its hyper-parameters and what `pymc_sgmcmc.sampler.Sampler` asks for.
@@ -132,6 +154,28 @@ class SGMCMC(Sampler, Lifecycle):
     50
     """
 
+    arguments: ClassVar = {
+        "vars": VARS,
+        "step_size": Optional(STEP_SIZE),
+        "batch_size": BATCH_SIZE,
+        "batches": Either(Word(DEFAULT), Choice(("auto", *SOURCES))),
+        "gradient": Either(Word(DEFAULT), Choice(GRADIENTS)),
+        "metric": METRIC,
+        "noise_estimate": Either(Word(DEFAULT), Word("auto"), Numbers(zero=True)),
+        "bias_tolerance": Positive(below=1),
+        "steps_per_draw": Whole(),
+        "temperature": Positive(),
+        "backend": Choice(tuple(BACKENDS)),
+        "compile_kwargs": Optional(
+            MappingOf("keyword arguments of pytensor.function, such as {'mode': 'FAST_COMPILE'}")
+        ),
+        "rows": ROWS,
+        "jitter": FLAG,
+        "model": MODEL,
+        "rng": RNG,
+        "initial_point": POINT,
+        "blocked": FLAG,
+    }
     _state_class = ChainState
     stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
 
@@ -159,9 +203,8 @@ class SGMCMC(Sampler, Lifecycle):
         self.step_size, self._schedule = step_size, settings.schedule
         self.batch_size, self.batches, self.gradient = batch_size, batches, gradient
         self.metric, self.noise_estimate = metric, settings.noise_estimate
-        self.steps_per_draw = natural("steps_per_draw", steps_per_draw)
-        self.temperature = positive("temperature", temperature)
-        self.bias_tolerance, self.jitter = fraction("bias_tolerance", bias_tolerance), jitter
+        self.steps_per_draw, self.temperature = int(steps_per_draw), temperature
+        self.bias_tolerance, self.jitter = bias_tolerance, jitter
         self._check_exploration()
         backend = Backend(backend, compile_kwargs)
 

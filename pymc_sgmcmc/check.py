@@ -8,6 +8,8 @@ import numpy as np
 import xarray as xr
 from pymc import Model
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, FLAG, MODEL
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.exact_gradients import ExactGradients
 from pymc_sgmcmc.findings import Alarm, Finding
@@ -178,6 +180,7 @@ class Checker:
         return Check(_dataset(draws, findings), tuple(findings), figures)
 
 
+@takes(idata=DRAWS_OF, model=MODEL, progressbar=FLAG)
 def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -> Check:
     """Look for signs that draws are not those of the model's posterior.
 

@@ -12,8 +12,11 @@ import xarray as xr
 from pymc import Model
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, FLAG, FOLDER, MODEL
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.checks import natural
 from pymc_sgmcmc.compat import from_groups, to_groups
+from pymc_sgmcmc.constraints import Instance, Optional, Ruled, Whole
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.identity import NOW, check_identity, declare
 from pymc_sgmcmc.resumable import Resumable, sampled_identity
@@ -58,6 +61,11 @@ class DrawsNotSaved(OSError):
         self.idata = idata
 
 
+RESUMABLE = Ruled("Resumable(step)", lambda name, value: _resumable(value), lambda: [None, 3, "x"])
+IDENTITY = Optional(Instance(str, "a string that stands for functions which cannot be identified"))
+
+
+@takes(idata=DRAWS_OF, step=RESUMABLE, folder=FOLDER, identity=IDENTITY, model=MODEL)
 def save(
     idata: Any,
     step: Resumable,
@@ -110,6 +118,7 @@ def save(
     _append(Path(folder), segment, [], idata)
 
 
+@takes(folder=FOLDER)
 def load(folder: str | Path) -> Any:
     """The draws and sample stats of a saved run, as `pm.sample` returns them.
 
@@ -148,6 +157,15 @@ def load(folder: str | Path) -> Any:
     return from_groups(join_segments(segments))
 
 
+@takes(
+    folder=FOLDER,
+    step=RESUMABLE,
+    draws=Whole(),
+    every=Optional(Whole()),
+    identity=IDENTITY,
+    model=MODEL,
+    compute_convergence_checks=FLAG,
+)
 def resume(
     folder: str | Path,
     step: Resumable,

@@ -7,13 +7,25 @@ from typing import Any
 import numpy as np
 
 
+def shortened(value: Any) -> str:
+    """`repr(value)` in at most 80 characters, on one line; of an array, its shape."""
+    if isinstance(value, np.ndarray) and value.size > 8:
+        return f"array of shape {value.shape}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def positive(name: str, value: Any) -> float:
     """Return `value` if it is a positive finite number, else raise."""
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r} is not a number: pass a positive number.")
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name}={value!r} must be positive and finite.")
+        raise TypeError(f"{name}={shortened(value)} is not a number: pass a positive number.")
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer with 400 digits
+        number = np.inf
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name}={shortened(value)} must be positive and finite.")
     return value
 
 
@@ -30,21 +42,18 @@ def positive_or_auto(name: str, value: Any) -> float | str:
 def fraction(name: str, value: Any) -> float:
     """Return `value` if it is a number between 0 and 1, both excluded, else raise."""
     if positive(name, value) >= 1:
-        raise ValueError(f"{name}={value!r} must be below 1.")
+        raise ValueError(f"{name}={shortened(value)} must be below 1.")
     return value
-
-
-def fraction_or_none(name: str, value: Any) -> float | None:
-    """Return `value` if it is None or a number between 0 and 1, both excluded, else raise."""
-    return None if value is None else fraction(name, value)
 
 
 def natural(name: str, value: Any) -> int:
     """Return `value` as an int if it is a whole number of at least one, else raise."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name}={value!r} is not an integer: pass a whole number of at least 1.")
+        raise TypeError(
+            f"{name}={shortened(value)} is not an integer: pass a whole number of at least 1."
+        )
     if value < 1:
-        raise ValueError(f"{name}={value!r} must be at least 1.")
+        raise ValueError(f"{name}={shortened(value)} must be at least 1.")
     return int(value)
 
 
@@ -52,7 +61,7 @@ def one_of(name: str, value: Any, choices: Iterable[str | None]) -> Any:
     """Return `value` if it is one of `choices`, else raise."""
     choices = list(choices)
     if not (value is None or isinstance(value, str)) or value not in choices:
-        raise ValueError(f"{name}={value!r} is unknown: choose from {choices}.")
+        raise ValueError(f"{name}={shortened(value)} is unknown: choose from {choices}.")
     return value
 
 
@@ -60,7 +69,7 @@ def per_coordinate(name: str, value: Any, size: int, *, zero: bool = False) -> n
     """Return `value` as an array of shape () or (size,), finite and positive (`zero`: or zero)."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name}={value!r} is not a number or an array of numbers.")
+        raise TypeError(f"{name}={shortened(value)} is not a number or an array of numbers.")
     array = array.astype(float)
     if array.shape not in ((), (size,)):
         raise ValueError(
@@ -69,5 +78,5 @@ def per_coordinate(name: str, value: Any, size: int, *, zero: bool = False) -> n
         )
     if not np.all(np.isfinite(array)) or np.any(array < 0) or (not zero and np.any(array == 0)):
         kind = "non-negative" if zero else "positive"
-        raise ValueError(f"{name}={value!r} must be {kind} and finite.")
+        raise ValueError(f"{name}={shortened(value)} must be {kind} and finite.")
     return array

@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_sgmcmc.argument_rows import NAMES, ONE_OR_NAMED, SEVERAL
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.constraints import Optional, Whole
 from pymc_sgmcmc.draws import posterior_of, sampler_stat
 from pymc_sgmcmc.entries import entry_name
 from pymc_sgmcmc.mixing import MOST
@@ -15,6 +18,7 @@ from pymc_sgmcmc.mixing import MOST
 __all__ = ["all_named", "common_variables", "compare"]
 
 
+@takes(reference=ONE_OR_NAMED, others=SEVERAL, var_names=NAMES, rows=Optional(Whole()))
 def compare(
     reference: Any,
     *others: Any,

@@ -4,6 +4,8 @@ from typing import Any
 
 from pymc import Model, modelcontext
 
+from pymc_sgmcmc.checks import shortened
+
 __all__ = ["model_of"]
 
 
@@ -16,15 +18,10 @@ def model_of(model: Any) -> Model:
         If it is no model, or there is none.
     """
     if model is not None and not isinstance(model, Model):
-        raise TypeError(f"model={_shortened(model)} is not a pymc.Model.")
+        raise TypeError(f"model={shortened(model)} is not a pymc.Model.")
     try:
         return modelcontext(model)
     except TypeError:
         raise TypeError(
             "There is no model: pass model=, or call this within a `with model:` block."
         ) from None
-
-
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

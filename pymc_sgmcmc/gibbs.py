@@ -1,7 +1,7 @@
 """Gibbs sampling of variables whose conditional distribution the user knows."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from pymc.blocking import PointType
@@ -9,7 +9,10 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.traversal import truncated_graph_inputs
 
+from pymc_sgmcmc.argument_rows import FLAG, MODEL, POINT, RNG, VARS
+from pymc_sgmcmc.arguments import CheckedArguments
 from pymc_sgmcmc.backends import Backend, CompiledGraph
+from pymc_sgmcmc.constraints import Function
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.signatures import shows_its_arguments
 
@@ -18,7 +21,7 @@ __all__ = ["Gibbs"]
 
 @final
 @shows_its_arguments
-class Gibbs(BlockedStep):
+class Gibbs(CheckedArguments, BlockedStep):
     """Draws a variable from its conditional distribution given all others.
 
     For conjugate parts of a model, beside another step method for the rest (Geman and Geman, 1984).
@@ -71,6 +74,14 @@ class Gibbs(BlockedStep):
     """
 
     name = "gibbs"
+    arguments: ClassVar = {
+        "vars": VARS,
+        "conditional": Function("a point and an rng"),
+        "model": MODEL,
+        "rng": RNG,
+        "initial_point": POINT,
+        "blocked": FLAG,
+    }
     _state_class = StepMethodState
 
     def __init__(
@@ -88,8 +99,6 @@ class Gibbs(BlockedStep):
         if len(values) != 1:
             names = [value.name for value in values]
             raise ValueError(f"Gibbs(vars) takes one variable, and has {names}: use one for each.")
-        if not callable(conditional):
-            raise TypeError(f"conditional={conditional!r} is no function of a point and an rng.")
         self.vars, self.rng, self.blocked = values, get_random_generator(rng), blocked
         self.var_names = tuple(value.name for value in values)
         (value,) = values

@@ -12,6 +12,8 @@ from math import factorial
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc.checks import shortened
+from pymc_sgmcmc.constraints import Ruled
 from pymc_sgmcmc.space import EVERYWHERE
 
 __all__ = [
@@ -36,6 +38,19 @@ def spelled(integrator: str, *, thermostat: bool) -> str:
     return SPELLED[thermostat].get(integrator, integrator)
 
 
+def splitting(*, thermostat: bool, curved: bool = False) -> Ruled:
+    """What the argument ``integrator`` of a sampler may be."""
+
+    def rule(name, value):
+        checked_word(value, thermostat=thermostat, curved=curved)
+
+    return Ruled(
+        "a word of flows, or the name of an integrator", rule,
+        lambda: ["leapfrog", "", 3, None, ["BAOAB"], np.array(["BAOAB", "ABOBA"]), "BAB", "BAO",
+                 b"BAOAB", "XYZ", True, object()],
+    )  # fmt: skip
+
+
 def checked_word(word: str, *, thermostat: bool, curved: bool = False) -> str:
     """Return `word`, if it is a splitting of second order with one gradient.
 
@@ -52,11 +67,11 @@ def checked_word(word: str, *, thermostat: bool, curved: bool = False) -> str:
 
     def refuse(why):
         return ValueError(
-            f"integrator={word!r} {why}. Choose {', '.join(map(repr, named))} or a word: "
+            f"integrator={shortened(word)} {why}. Choose {', '.join(map(repr, named))} or a word: "
             f"{', '.join(examples)}."
         )
 
-    if word in named or (isinstance(word, str) and word in SPELLED[thermostat]):
+    if isinstance(word, str) and (word in named or word in SPELLED[thermostat]):
         return word
     if not isinstance(word, str) or not word or set(word) - set(known):
         raise refuse(f"is unknown: a splitting is a word of the letters {', '.join(known)}")

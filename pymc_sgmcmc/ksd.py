@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 from pymc import Model
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, FLAG, MODEL, SEED
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.constraints import Whole
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import spread
 from pymc_sgmcmc.exact_gradients import ExactGradients
@@ -68,6 +71,14 @@ class SteinDiscrepancy:
         )
 
 
+@takes(
+    idata=DRAWS_OF,
+    model=MODEL,
+    draws=Whole(),
+    repetitions=Whole(),
+    random_seed=SEED,
+    progressbar=FLAG,
+)
 def ksd(
     idata: Any,
     model: Model | None = None,

@@ -1,14 +1,14 @@
 """What samplers share that propose with gradients on all rows, and accept or reject."""
 
 from abc import ABC
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import fraction_or_none
+from pymc_sgmcmc.constraints import NotTaken, Optional, Positive
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.coordinates import pull
 from pymc_sgmcmc.minibatch import minibatches
@@ -43,10 +43,16 @@ class Metropolis(SGMCMC, ABC):
     learned = ("factor",)
     descends = False
     corrects = True
+    arguments: ClassVar = {
+        "target_accept": Optional(Positive(below=1)),
+    } | {
+        name: NotTaken("gradients are taken on all rows")
+        for name in ("batch_size", "batches", "gradient", "noise_estimate")
+    }
 
     def __init__(self, vars: Any, *, target_accept: float | None, model: Any = None, **kwargs):
         model, name = model_of(model), type(self).__name__
-        self.target_accept = fraction_or_none("target_accept", target_accept)
+        self.target_accept = target_accept
         for argument in ("batch_size", "batches", "gradient", "noise_estimate"):
             if kwargs.pop(argument, None) is not None:
                 raise TypeError(f"{name} takes gradients on all rows: leave out {argument}.")

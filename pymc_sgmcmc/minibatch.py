@@ -11,11 +11,14 @@ from pytensor.graph.traversal import toposort
 from pytensor.tensor import NoneConst
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.arguments import takes
+from pymc_sgmcmc.constraints import Instance
 from pymc_sgmcmc.rebuild import rebuild
 
 __all__ = ["batch_size_of", "full_data", "has_total_size", "minibatches"]
 
 
+@takes(model=Instance(Model, "a pymc.Model"))
 def full_data(model: Model) -> Model:
     """Return the model with `pm.Minibatch` and ``total_size`` undone: on all rows, not scaled.
 

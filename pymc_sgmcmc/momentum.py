@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pymc_sgmcmc.argument_rows import THERMAL_MASS
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import per_coordinate, positive_or_auto
+from pymc_sgmcmc.checks import per_coordinate
 from pymc_sgmcmc.integrators import longest_step, step_bias
 from pymc_sgmcmc.thermostats import Thermostat
 
@@ -69,11 +70,14 @@ class Thermostatted(Momentum, ABC):
 
     descends = False
     absorbs_noise = True
+    arguments: ClassVar = {
+        "thermal_mass": THERMAL_MASS,
+    }
     extra_stats = (*Momentum.extra_stats, "thermostat")
     rate_name = "diffusion"
 
     def __init__(self, vars: Any = None, *, thermal_mass: Any, **kwargs):
-        self.thermal_mass = positive_or_auto("thermal_mass", thermal_mass)
+        self.thermal_mass = thermal_mass
         super().__init__(vars, **kwargs)
 
     @property

@@ -8,8 +8,11 @@ import xarray as xr
 from pymc import Model
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, FLAG, MODEL, NAMES, SEED
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.bar import with_bar
 from pymc_sgmcmc.checks import natural, one_of, positive
+from pymc_sgmcmc.constraints import Choice, Optional, Positive, Whole
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import at_draws, evenly, posterior_of, with_draws
 from pymc_sgmcmc.minibatch import full_data
@@ -21,6 +24,17 @@ from pymc_sgmcmc.unconstrained import Unconstrain
 __all__ = ["log_likelihood"]
 
 
+@takes(
+    idata=DRAWS_OF,
+    model=MODEL,
+    var_names=NAMES,
+    draws=Optional(Whole()),
+    rows=Optional(Whole()),
+    dtype=Choice(("float64", "float32")),
+    max_memory=Positive(),
+    random_seed=SEED,
+    progressbar=FLAG,
+)
 def log_likelihood(
     idata: Any,
     model: Model | None = None,

@@ -10,9 +10,12 @@ from pymc.pytensorf import compile as compile_with_rngs
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, FLAG, MODEL, NAMES, SEED
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.backends import interpreted
 from pymc_sgmcmc.bar import with_bar
 from pymc_sgmcmc.checks import natural, positive
+from pymc_sgmcmc.constraints import MappingOf, Optional, Positive, Whole
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import at_draws, evenly, posterior_of, with_draws
 from pymc_sgmcmc.minibatch import full_data
@@ -22,6 +25,17 @@ from pymc_sgmcmc.per_draw import check_memory, labelled
 __all__ = ["predict"]
 
 
+@takes(
+    idata=DRAWS_OF,
+    model=MODEL,
+    new_data=Optional(MappingOf("arrays by the names of pm.Data")),
+    coords=Optional(MappingOf("labels by the names of dimensions")),
+    var_names=NAMES,
+    draws=Optional(Whole()),
+    max_memory=Positive(),
+    random_seed=Optional(SEED),
+    progressbar=FLAG,
+)
 def predict(
     idata: Any,
     model: Model | None = None,

@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_sgmcmc.argument_rows import DIM, DRAWS_OF, NAMES
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.compat import with_group
+from pymc_sgmcmc.constraints import Names
 from pymc_sgmcmc.draws import posterior_of
 
 __all__ = ["relabel"]
@@ -24,6 +27,7 @@ SMALLEST_VARIANCE = 1e-12
 """Of a figure of one component, relative to that over all components."""
 
 
+@takes(idata=DRAWS_OF, var_names=NAMES, dim=DIM, labels=Names())
 def relabel(
     idata: Any,
     var_names: str | Sequence[str] | None = None,

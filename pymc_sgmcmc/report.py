@@ -4,12 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc.argument_rows import STATS_OF
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.chain import TUNED_STATS
 from pymc_sgmcmc.tables import aligned
 
 __all__ = ["report"]
 
 
+@takes(idata=STATS_OF)
 def report(idata: Any) -> str:
     """A short table of what each chain was tuned to, one row a chain.
 

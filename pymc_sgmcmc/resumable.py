@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flat_statname, flatten_steps
 
-from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.argument_rows import MODEL
+from pymc_sgmcmc.arguments import CheckedArguments
+from pymc_sgmcmc.checks import shortened
 from pymc_sgmcmc.compat import ChainCompound
+from pymc_sgmcmc.constraints import Ruled, Whole
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.identity import Identity
 from pymc_sgmcmc.snapshots import leaf_in_text, state_from_text, state_to_text
@@ -18,7 +21,16 @@ from pymc_sgmcmc.storable import check_storable
 __all__ = ["Resumable", "sampled_identity"]
 
 
-class Resumable(ChainCompound):
+def _steps(name: str, value: Any) -> None:
+    several = value if isinstance(value, list | tuple) else [value]
+    if not several or not all(isinstance(s, BlockedStep | CompoundStep) for s in several):
+        raise TypeError(
+            f"{name}={shortened(value)} are no step methods: pass those of all free variables, as "
+            "in Resumable([SGNHT([w]), pm.Metropolis([z])])."
+        )
+
+
+class Resumable(CheckedArguments, ChainCompound):
     """All step methods of a model, in turn, with snapshots of the chain's state.
 
     A snapshot holds the point, the state of every step method with its generator, and what the
@@ -57,6 +69,14 @@ class Resumable(ChainCompound):
     1500
     """
 
+    arguments: ClassVar = {
+        "steps": Ruled(
+            "step methods", _steps, lambda: [None, 3, "SGNHT", {}, [1], (s for s in ()), object()]
+        ),
+        "every": Whole(),
+        "model": MODEL,
+    }
+
     def __init__(
         self,
         steps: BlockedStep | CompoundStep | Sequence[BlockedStep | CompoundStep],
@@ -64,7 +84,7 @@ class Resumable(ChainCompound):
         every: int = 100,
         model: Any = None,
     ):
-        self.every = natural("every", every)
+        self.every = int(every)
         steps = list(steps) if isinstance(steps, Sequence) else [steps]
         methods = [method for step in steps for method in flatten_steps(step)]
         model = model_of(model)

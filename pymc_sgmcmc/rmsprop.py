@@ -1,13 +1,13 @@
 """RMSProp's running mean of squared gradients, from which samplers make a metric."""
 
 from abc import ABC
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.checks import fraction, positive
+from pymc_sgmcmc.constraints import NotTaken, Positive
 
 __all__ = ["RMSProp", "mean_square", "metric"]
 
@@ -46,13 +46,15 @@ class RMSProp(SGMCMC, ABC):
         If an argument is out of range, or there is a `noise_estimate`; the message names it.
     """
 
+    arguments: ClassVar = {
+        "decay": Positive(below=1),
+        "damping": Positive(),
+        "noise_estimate": NotTaken("no noise is subtracted"),
+    }
     learned = ("v",)
-    forgets = False
-    """Whether `decay` may be 0: the metric of the last gradient."""
 
     def __init__(self, vars: Any = None, *, decay: float = 0.99, damping: float = 1e-5, **kwargs):
-        self.decay = decay if self.forgets and decay == 0 else fraction("decay", decay)
-        self.damping = positive("damping", damping)
+        self.decay, self.damping = decay, damping
         if "noise_estimate" in kwargs:
             raise TypeError(
                 f"{type(self).__name__} subtracts no noise_estimate: take a larger batch or a "

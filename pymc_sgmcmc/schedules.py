@@ -3,11 +3,13 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
-from pymc_sgmcmc.checks import fraction, natural, positive
+from pymc_sgmcmc.arguments import check_fields
+from pymc_sgmcmc.checks import positive
+from pymc_sgmcmc.constraints import Either, Positive, Ruled, Whole, Zero
 
 __all__ = [
     "Constant",
@@ -76,10 +78,12 @@ class Constant(Schedule):
     array([0.1, 0.1, 0.1])
     """
 
+    arguments: ClassVar = {"step_size": Positive()}
+
     step_size: float
 
     def __post_init__(self):
-        positive("step_size", self.step_size)
+        check_fields(self)
 
     def __call__(self, steps: np.ndarray) -> np.ndarray:
         return repeated(float(self.step_size), steps.shape)
@@ -125,13 +129,14 @@ class Polynomial(Schedule):
     array([1. , 0.5])
     """
 
+    arguments: ClassVar = {"a": Positive(), "b": Positive(), "gamma": Positive()}
+
     a: float
     b: float = 1.0
     gamma: float = 0.55
 
     def __post_init__(self):
-        for name in ("a", "b", "gamma"):
-            positive(name, getattr(self, name))
+        check_fields(self)
         if self.gamma > 1:
             raise ValueError(
                 f"gamma={self.gamma!r} must be at most 1: with a faster decay the step sizes "
@@ -182,15 +187,18 @@ class CyclicalCosine(Schedule):
     array([0.2, 0.1, 0.2, 0.1])
     """
 
+    arguments: ClassVar = {
+        "initial": Positive(),
+        "cycle": Whole(),
+        "exploration": Either(Zero(), Positive(below=1)),
+    }
+
     initial: float
     cycle: int
     exploration: float = 0.0
 
     def __post_init__(self):
-        positive("initial", self.initial)
-        natural("cycle", self.cycle)
-        if self.exploration != 0:
-            fraction("exploration", self.exploration)
+        check_fields(self)
 
     def __call__(self, steps: np.ndarray) -> np.ndarray:
         return 0.5 * self.initial * (np.cos(np.pi * self._phase(steps)) + 1.0)
@@ -200,6 +208,14 @@ class CyclicalCosine(Schedule):
 
     def _phase(self, steps: np.ndarray) -> np.ndarray:
         return np.mod(steps, self.cycle) / self.cycle
+
+
+STEP_SIZE = Ruled(
+    "a positive number or a Schedule",
+    lambda name, value: as_schedule(value),
+    lambda: ["a", True, 1j, [0.1], np.ones(2), {}, 0, 0.0, -0.0, -1.0, np.nan, np.inf, object()],
+)
+"""What the argument ``step_size`` may be."""
 
 
 def as_schedule(step_size: Any) -> Schedule:

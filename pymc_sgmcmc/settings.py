@@ -11,7 +11,6 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batches import SOURCES
 from pymc_sgmcmc.batching import AUTO
-from pymc_sgmcmc.checks import one_of
 from pymc_sgmcmc.coordinates import Coordinates
 from pymc_sgmcmc.minibatch import minibatches
 from pymc_sgmcmc.schedules import Constant, as_schedule
@@ -25,6 +24,8 @@ _log = logging.getLogger("pymc.sgmcmc")
 
 DEFAULT = "default"
 """An argument that was not given: automatic with ``step_size=None``, else the plain one."""
+
+GRADIENTS = ("auto", "plain", "control_variate", "svrg")
 
 DENSE = 200
 """The largest d with a dense metric, where it is chosen automatically."""
@@ -68,14 +69,8 @@ class Settings:
             return ("auto" if automatic else otherwise) if is_default(value) else value
 
         self.batch_size = filled(batch_size, None)
-        self.batches = one_of("batches", filled(batches, "random"), ["auto", *SOURCES])
-        self.gradient = one_of(
-            "gradient", filled(gradient, "plain"), ["auto", "plain", "control_variate", "svrg"]
-        )
+        self.batches, self.gradient = filled(batches, "random"), filled(gradient, "plain")
         self.metric = filled(metric, None)
-        numbers = isinstance(self.metric, np.ndarray | list | tuple)
-        if not (numbers and np.asarray(self.metric).dtype.kind in "iuf"):
-            one_of("metric", self.metric, ["auto", "diag", "dense", None])
         self.noise_estimate = filled(noise_estimate, 0.0)
         if is_default(noise_estimate) and self.batches == "epochs":
             self.noise_estimate = 0.0

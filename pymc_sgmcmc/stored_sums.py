@@ -13,6 +13,9 @@ import numpy as np
 import xarray as xr
 from pymc.step_methods.compound import flat_statname
 
+from pymc_sgmcmc.argument_rows import STATS_OF
+from pymc_sgmcmc.arguments import takes
+from pymc_sgmcmc.constraints import Whole
 from pymc_sgmcmc.moments import MOMENTS
 from pymc_sgmcmc.running_sums import RunningSums
 from pymc_sgmcmc.watched import POOLED, SEEN, Watched
@@ -102,6 +105,7 @@ def _stored(idata: Any, sampler: int) -> np.ndarray | None:
     return stored[..., sampler] if sampler < stored.shape[-1] else None
 
 
+@takes(idata=STATS_OF, sampler=Whole(0))
 def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
     """Read the running sums out of what `pm.sample` returned.
 

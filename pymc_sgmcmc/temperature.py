@@ -5,12 +5,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_sgmcmc.argument_rows import STATS_OF
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.draws import sampler_stat
 from pymc_sgmcmc.mixing import FEWEST_DRAWS
 
 __all__ = ["kinetic_temperature"]
 
 
+@takes(idata=STATS_OF)
 def kinetic_temperature(idata: Any) -> xr.Dataset:
     r"""The mean of p.p / d in each chain, with its Monte Carlo error.
 

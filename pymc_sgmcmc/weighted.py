@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_sgmcmc.argument_rows import DRAWS_OF, NAMES, PROBABILITIES
+from pymc_sgmcmc.arguments import takes
+from pymc_sgmcmc.constraints import Function, Optional, Whole
 from pymc_sgmcmc.draws import posterior_of, sampler_stat
 
 __all__ = ["weighted_mean", "weighted_quantile"]
 
 
+@takes(
+    idata=DRAWS_OF,
+    function=Optional(Function("the posterior")),
+    var_names=NAMES,
+    sampler=Optional(Whole(0)),
+)
 def weighted_mean(
     idata: Any,
     function: Callable[[xr.Dataset], xr.Dataset] | None = None,
@@ -66,6 +75,7 @@ def weighted_mean(
     return values.weighted(weights).mean(("chain", "draw"))
 
 
+@takes(idata=DRAWS_OF, q=PROBABILITIES, var_names=NAMES, sampler=Optional(Whole(0)))
 def weighted_quantile(
     idata: Any,
     q: float | Sequence[float],

@@ -423,8 +423,8 @@ def test_a_scalar_thermostat_takes_one_diffusion():
         ({"diffusion": "g"}, TypeError, "diffusion='g' is not a number"),
         ({"diffusion": np.ones(3)}, ValueError, r"diffusion has shape \(3,\).*2 coordinates"),
         ({"integrator": "BAOAB"}, ValueError, "integrator='BAOAB' is unknown: choose from"),
-        ({"annealing": 0.5}, TypeError, r"annealing=0.5 is no schedule.*PowerAnnealing"),
-        ({"annealing": Polynomial(0.1)}, TypeError, "is no schedule of inverse temperatures"),
+        ({"annealing": 0.5}, TypeError, r"annealing=0.5 is not a schedule.*PowerAnnealing"),
+        ({"annealing": Polynomial(0.1)}, TypeError, "is not a schedule of inverse temperatures"),
         ({"exploration": 100}, ValueError, "exploration=100 says when.*annealing=PowerAnnealing"),
         ({"annealing": PowerAnnealing(0.1), "exploration": 0}, ValueError, "exploration=0 must be"),
         (

@@ -1,7 +1,7 @@
 """Unit vectors whose squares are Dirichlet."""
 
 from math import log
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -9,6 +9,8 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_sgmcmc.argument_rows import GRAPH, SHAPE
+from pymc_sgmcmc.arguments import check_given
 from pymc_sgmcmc.distributions.embedded import Embedded, on_sphere
 from pymc_sgmcmc.manifolds import SPHERE
 
@@ -85,9 +87,11 @@ class RootDirichlet(Embedded):
     """
 
     rv_op = RootDirichletRV()
+    arguments: ClassVar = {"alpha": GRAPH, "shape": SHAPE}
 
     @classmethod
     def dist(cls, alpha: Any, *, shape: Any = None, **kwargs):
+        check_given(cls, alpha=alpha, shape=shape)
         return super().dist([cls.vector("alpha", alpha, shape)], shape=shape, **kwargs)
 
     def support_point(rv, size, alpha):

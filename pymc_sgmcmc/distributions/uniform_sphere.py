@@ -1,12 +1,14 @@
 """The uniform distribution of unit vectors."""
 
 from math import log, pi
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_sgmcmc.argument_rows import SHAPE
+from pymc_sgmcmc.arguments import check_given
 from pymc_sgmcmc.distributions.embedded import Embedded, on_sphere
 from pymc_sgmcmc.manifolds import SPHERE
 
@@ -69,9 +71,11 @@ class UniformSphere(Embedded):
     """
 
     rv_op = UniformSphereRV()
+    arguments: ClassVar = {"shape": SHAPE}
 
     @classmethod
     def dist(cls, *, shape: Any = None, **kwargs):
+        check_given(cls, shape=shape)
         (d,) = cls.support_shape(shape, "d")
         cls.check_length("the last axis", d, 2)
         return super().dist([pt.as_tensor_variable(d, dtype="int64")], shape=shape, **kwargs)

@@ -1,12 +1,14 @@
 """The uniform distribution of matrices with orthonormal columns."""
 
 from math import log, pi
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_sgmcmc.argument_rows import SHAPE
+from pymc_sgmcmc.arguments import check_given
 from pymc_sgmcmc.distributions.embedded import Embedded, known, on_manifold
 from pymc_sgmcmc.manifolds import STIEFEL
 
@@ -78,9 +80,11 @@ class UniformStiefel(Embedded):
     """
 
     rv_op = UniformStiefelRV()
+    arguments: ClassVar = {"shape": SHAPE}
 
     @classmethod
     def dist(cls, *, shape: Any = None, **kwargs):
+        check_given(cls, shape=shape)
         n, p = cls.support_shape(shape, "np")
         cls.check_length("n, the last axis but one,", n, 2)
         cls.check_length("p, the last axis,", p, 1)

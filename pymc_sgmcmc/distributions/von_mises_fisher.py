@@ -1,7 +1,7 @@
 """The von Mises-Fisher distribution of unit vectors."""
 
 from math import log, pi
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor
@@ -10,6 +10,8 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_sgmcmc.argument_rows import GRAPH, SHAPE
+from pymc_sgmcmc.arguments import check_given
 from pymc_sgmcmc.distributions.bessel import log_bessel
 from pymc_sgmcmc.distributions.embedded import Embedded, on_sphere
 from pymc_sgmcmc.manifolds import SPHERE
@@ -120,9 +122,11 @@ class VonMisesFisher(Embedded):
     """
 
     rv_op = VonMisesFisherRV()
+    arguments: ClassVar = {"mu": GRAPH, "kappa": GRAPH, "shape": SHAPE}
 
     @classmethod
     def dist(cls, mu: Any, kappa: Any, *, shape: Any = None, **kwargs):
+        check_given(cls, mu=mu, kappa=kappa, shape=shape)
         mu = cls.vector("mu", mu, shape)
         kappa = pt.as_tensor_variable(kappa).astype(pytensor.config.floatX)
         return super().dist([mu, kappa], shape=shape, **kwargs)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc.argument_rows import AXES, NAMES, ONE_OR_NAMED, SEVERAL
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.comparison import all_named, common_variables
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped
 from pymc_sgmcmc.plots.panels import most_panels, panels
@@ -18,6 +20,7 @@ MARGIN = 0.001
 """The part of the draws of a sampler, at either end, that may be outside the panel."""
 
 
+@takes(reference=ONE_OR_NAMED, others=SEVERAL, var_names=NAMES, axes=AXES)
 def plot_compare(
     reference: Any,
     *others: Any,

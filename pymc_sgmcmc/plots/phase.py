@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 from pymc import Model
 
+from pymc_sgmcmc.argument_rows import AX, DRAWS_OF, MODEL, NAMES, RANGES
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.constraints import Optional, Whole
 from pymc_sgmcmc.context import model_of
 from pymc_sgmcmc.draws import posterior_of
 from pymc_sgmcmc.entries import shaped
@@ -23,6 +26,15 @@ GRID = {1: 300, 2: 80}
 """Points along an axis, by the number of axes."""
 
 
+@takes(
+    idata=DRAWS_OF,
+    model=MODEL,
+    var_names=NAMES,
+    path=Whole(0),
+    ranges=RANGES,
+    resolution=Optional(Whole(2)),
+    ax=AX,
+)
 def plot_phase(
     idata: Any,
     model: Model | None = None,

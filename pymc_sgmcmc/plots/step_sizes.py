@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc.argument_rows import AXES, STATS_OF
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.draws import sampler_stat
 from pymc_sgmcmc.plots.panels import panels
 from pymc_sgmcmc.plots.paths import Paths, draw_lines, label_axes, shade_tuning, stat_paths
@@ -15,6 +17,7 @@ DECADES = 1.0
 """What step sizes span at least on a logarithmic scale."""
 
 
+@takes(idata=STATS_OF, axes=AXES)
 def plot_step_sizes(idata: Any, *, axes: Any = None) -> np.ndarray:
     """Plot the step size of each step method over draws.
 

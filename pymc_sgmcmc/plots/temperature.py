@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc.argument_rows import AXES, STATS_OF
+from pymc_sgmcmc.arguments import takes
+from pymc_sgmcmc.constraints import Numbers, Optional, Whole
 from pymc_sgmcmc.draws import sampler_stat
 from pymc_sgmcmc.plots.levels import levels_for
 from pymc_sgmcmc.plots.paths import (
@@ -25,6 +28,7 @@ ERRORS = 2
 """Half an interval, in Monte Carlo standard errors: it holds the mean in 95 % of all runs."""
 
 
+@takes(idata=STATS_OF, temperature=Optional(Numbers(ndim=1)), window=Optional(Whole()), axes=AXES)
 def plot_temperature(
     idata: Any,
     *,

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc.argument_rows import AXES, STATS_OF
+from pymc_sgmcmc.arguments import takes
+from pymc_sgmcmc.constraints import Numbers, Optional, Whole
 from pymc_sgmcmc.plots.levels import levels_for
 from pymc_sgmcmc.plots.paths import (
     draw_lines,
@@ -20,6 +23,12 @@ __all__ = ["plot_thermostat"]
 BINS = 30
 
 
+@takes(
+    idata=STATS_OF,
+    diffusion=Optional(Numbers(zero=True, ndim=1)),
+    window=Optional(Whole()),
+    axes=AXES,
+)
 def plot_thermostat(
     idata: Any,
     *,

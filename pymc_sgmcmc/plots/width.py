@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 from pymc import Model
 
+from pymc_sgmcmc.argument_rows import AX, MODEL, NAMES, STATS_OF
+from pymc_sgmcmc.arguments import takes
 from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.constraints import Choice
 from pymc_sgmcmc.plots.forest import forest
 from pymc_sgmcmc.significance import error_at_one
 from pymc_sgmcmc.stored_sums import samplers_in
@@ -17,6 +20,7 @@ from pymc_sgmcmc.width_finding import NOTHING, WidthOfChains, judged_sums
 __all__ = ["plot_width"]
 
 
+@takes(idata=STATS_OF, model=MODEL, var_names=NAMES, kind=Choice(KINDS), ax=AX)
 def plot_width(
     idata: Any,
     model: Model | None = None,

@@ -1,11 +1,12 @@
 """Amortised Metropolis adjustment for SGHMC (Zhang, Cooper and De Sa, 2020)."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
 from pymc_sgmcmc.amortised import Amortised
-from pymc_sgmcmc.checks import positive
+from pymc_sgmcmc.constraints import Choice, Optional, Positive
+from pymc_sgmcmc.settings import DEFAULT, GRADIENTS
 
 __all__ = ["AMAGOLD"]
 
@@ -75,12 +76,16 @@ class AMAGOLD(Amortised):
     """
 
     name = "amagold"
+    arguments: ClassVar = {
+        "friction": Positive(),
+        "gradient": Optional(Choice((DEFAULT, *GRADIENTS))),
+    }
     scheme = "symmetric"
 
     def __init__(self, vars: Any = None, *, step_size: Any = None, friction: float = 1.0,
                  target_accept: float | None = 0.8, gradient: str | None = None,
                  **kwargs):  # fmt: skip
-        self.friction = positive("friction", friction)
+        self.friction = friction
         super().__init__(
             vars, step_size=step_size, target_accept=target_accept, gradient=gradient, **kwargs
         )

@@ -1,11 +1,11 @@
 """Geodesic Monte Carlo (Byrne and Girolami, 2013), and in R^d Hamiltonian Monte Carlo."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import natural
+from pymc_sgmcmc.constraints import Optional, Whole
 from pymc_sgmcmc.metropolis import Metropolis, chosen
 
 __all__ = ["GMC"]
@@ -70,6 +70,10 @@ class GMC(Metropolis):
     """
 
     name = "gmc"
+    arguments: ClassVar = {
+        "leapfrog_steps": Whole(),
+        "steps_per_draw": Optional(Whole()),
+    }
     curves = True
     trajectories = True
     extra_stats = ("acceptance", "factor")
@@ -77,9 +81,9 @@ class GMC(Metropolis):
     def __init__(self, vars: Any = None, *, leapfrog_steps: int = 10,
                  target_accept: float | None = 0.65, steps_per_draw: int | None = None,
                  **kwargs):  # fmt: skip
-        self.leapfrog_steps = natural("leapfrog_steps", leapfrog_steps)
+        self.leapfrog_steps = int(leapfrog_steps)
         inner = leapfrog_steps if steps_per_draw is None else steps_per_draw
-        if natural("steps_per_draw", inner) % leapfrog_steps:
+        if inner % leapfrog_steps:
             raise ValueError(
                 f"steps_per_draw={inner} is not a multiple of leapfrog_steps={leapfrog_steps}: "
                 "only the ends of trajectories are draws."

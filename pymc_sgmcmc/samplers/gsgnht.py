@@ -1,10 +1,10 @@
 """Geodesic stochastic gradient Nosé-Hoover thermostat (Liu, Zhu and Song, 2016)."""
 
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
-from pymc_sgmcmc.checks import positive
-from pymc_sgmcmc.integrators import checked_word, spelled, split
+from pymc_sgmcmc.constraints import Positive
+from pymc_sgmcmc.integrators import spelled, split, splitting
 from pymc_sgmcmc.momentum import Thermostatted
 from pymc_sgmcmc.thermostats import Scalar
 
@@ -72,12 +72,15 @@ class gSGNHT(Thermostatted):
     """
 
     name = "gsgnht"
+    arguments: ClassVar = {
+        "diffusion": Positive(),
+        "integrator": splitting(thermostat=True, curved=True),
+    }
     curves = True
 
     def __init__(self, vars: Any = None, *, step_size: Any, diffusion: float = 1.0,
                  thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
-        self.diffusion = positive("diffusion", diffusion)
-        self.integrator = checked_word(integrator, thermostat=True, curved=True)
+        self.diffusion, self.integrator = diffusion, integrator
         super().__init__(vars, step_size=step_size, thermal_mass=thermal_mass, **kwargs)
 
     @property

@@ -1,11 +1,11 @@
 """Stochastic gradient Hamiltonian Monte Carlo with scale adaptation (Springenberg et al., 2016)."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.constraints import Choice, Numbers
 from pymc_sgmcmc.integrators import ornstein_uhlenbeck, virial
 from pymc_sgmcmc.momentum import Momentum
 from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
@@ -80,13 +80,16 @@ class PSGHMC(RMSProp, Momentum):
     """
 
     name = "psghmc"
+    arguments: ClassVar = {
+        "friction": Numbers(),
+        "noise_estimate": Choice(("metric", "none", DEFAULT)),
+    }
     scheme = "BAOAB"
 
     def __init__(self, vars: Any = None, *, step_size: Any = None, friction: Any = 1.0,
                  noise_estimate: str = DEFAULT, decay: float = 0.99, damping: float = 1e-5,
                  **kwargs):  # fmt: skip
         self.friction = friction
-        one_of("noise_estimate", noise_estimate, ["metric", "none", DEFAULT])
         if noise_estimate == "metric" and kwargs.get("batches") == "epochs":
             raise not_for_epochs(noise_estimate)
         plain = step_size is not None and kwargs.get("gradient", "plain") == "plain"

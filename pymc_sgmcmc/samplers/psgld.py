@@ -1,10 +1,12 @@
 """Preconditioned stochastic gradient Langevin dynamics (Li et al., 2016)."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc.argument_rows import FLAG
+from pymc_sgmcmc.constraints import Either, Positive, Zero
 from pymc_sgmcmc.langevin import Langevin
 from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
 
@@ -70,7 +72,10 @@ class PSGLD(RMSProp, Langevin):
     """
 
     name = "psgld"
-    forgets = True
+    arguments: ClassVar = {
+        "decay": Either(Zero(), Positive(below=1)),
+        "gamma": FLAG,
+    }
 
     def __init__(self, vars: Any = None, *, decay: float = 0.99, damping: float = 1e-5,
                  gamma: bool = False, **kwargs):  # fmt: skip

@@ -1,7 +1,7 @@
 """The complete recipe for stochastic gradient MCMC (Ma, Chen and Fox, 2015)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor.tensor as pt
@@ -9,6 +9,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.block_matrices import block_of, check_names, divergence, root, row_of, times
+from pymc_sgmcmc.constraints import Function, MappingOf, Optional
 
 __all__ = ["Recipe"]
 
@@ -75,6 +76,12 @@ class Recipe(SGMCMC):
     """
 
     name = "recipe"
+    arguments: ClassVar = {
+        "D": Function("q and the auxiliary variables, for the diffusion by name"),
+        "Q": Optional(Function("q and the auxiliary variables, for the curl by name")),
+        "energy": Optional(Function("q and the auxiliary variables")),
+        "auxiliary": Optional(MappingOf("functions of a generator and d, by name")),
+    }
     descends = False
 
     def __init__(self, vars: Any = None, *, step_size: Any, D: Callable, Q: Callable | None = None,

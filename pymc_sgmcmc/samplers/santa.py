@@ -1,12 +1,13 @@
 """Stochastic annealing thermostats with adaptive momentum (Chen et al., 2016)."""
 
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
 from pymc_sgmcmc.annealed import Annealed
-from pymc_sgmcmc.checks import is_word, one_of, per_coordinate
+from pymc_sgmcmc.checks import is_word, per_coordinate
+from pymc_sgmcmc.constraints import Choice, Either, Numbers, Word
 from pymc_sgmcmc.momentum import Thermostatted
 from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
 from pymc_sgmcmc.thermostats import Refined
@@ -73,13 +74,17 @@ class Santa(Annealed, RMSProp, Thermostatted):
     """
 
     name = "santa"
+    arguments: ClassVar = {
+        "diffusion": Either(Word("metric"), Numbers()),
+        "integrator": Choice(("euler", "symmetric")),
+    }
     extra_stats = (*Thermostatted.extra_stats, *Annealed.extra_stats)
 
     def __init__(self, vars: Any = None, *, diffusion: Any = 1.0, thermal_mass: Any = "auto",
                  integrator: str = "symmetric", **kwargs):  # fmt: skip
         self.by_metric = is_word(diffusion, "metric")
         self.diffusion = 1.0 if self.by_metric else diffusion
-        self.integrator = one_of("integrator", integrator, ["euler", "symmetric"])
+        self.integrator = integrator
         super().__init__(vars, thermal_mass=thermal_mass, **kwargs)
 
     @property

@@ -1,8 +1,9 @@
 """Stochastic gradient descent with a constant step as a sampler (Mandt, Hoffman and Blei, 2017)."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from pymc_sgmcmc.checks import is_word
+from pymc_sgmcmc.constraints import NotTaken
 from pymc_sgmcmc.langevin import Langevin
 from pymc_sgmcmc.noise_rules import Driving
 from pymc_sgmcmc.schedules import Constant
@@ -72,6 +73,10 @@ class SGD(Langevin):
     """
 
     name = "sgd"
+    arguments: ClassVar = {
+        name: NotTaken("SGD samples by the noise of plain gradients, drawn with replacement")
+        for name in ("gradient", "noise_estimate", "batches")
+    }
     absorbs_noise = True
     descends = False
 

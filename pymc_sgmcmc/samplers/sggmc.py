@@ -1,9 +1,9 @@
 """Stochastic gradient geodesic Monte Carlo (Liu, Zhu and Song, 2016)."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
-from pymc_sgmcmc.checks import positive
-from pymc_sgmcmc.integrators import checked_word, spelled, split
+from pymc_sgmcmc.constraints import Positive
+from pymc_sgmcmc.integrators import spelled, split, splitting
 from pymc_sgmcmc.momentum import Momentum
 
 __all__ = ["SGGMC"]
@@ -76,12 +76,15 @@ class SGGMC(Momentum):
     """
 
     name = "sggmc"
+    arguments: ClassVar = {
+        "friction": Positive(),
+        "integrator": splitting(thermostat=False, curved=True),
+    }
     curves = True
 
     def __init__(self, vars: Any = None, *, step_size: Any, friction: float = 1.0,
                  integrator: str = "BAOAB", **kwargs):  # fmt: skip
-        self.friction = positive("friction", friction)
-        self.integrator = checked_word(integrator, thermostat=False, curved=True)
+        self.friction, self.integrator = friction, integrator
         super().__init__(vars, step_size=step_size, **kwargs)
 
     def update(self, q, p, *, grad, h, noise, friction, diffusion):

@@ -1,10 +1,11 @@
 """Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox and Guestrin, 2014)."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.integrators import checked_word, spelled, split, virial
+from pymc_sgmcmc.constraints import Numbers
+from pymc_sgmcmc.integrators import spelled, split, splitting, virial
 from pymc_sgmcmc.momentum import Momentum
 
 __all__ = ["SGHMC"]
@@ -77,12 +78,15 @@ class SGHMC(Momentum):
     """
 
     name = "sghmc"
+    arguments: ClassVar = {
+        "friction": Numbers(),
+        "integrator": splitting(thermostat=False),
+    }
 
     def __init__(
         self, vars: Any = None, *, friction: Any = 1.0, integrator: str = "BAOAB", **kwargs
     ):
-        self.friction = friction
-        self.integrator = checked_word(integrator, thermostat=False)
+        self.friction, self.integrator = friction, integrator
         super().__init__(vars, **kwargs)
 
     def virial(self, q, p, *, g, h, friction, diffusion):

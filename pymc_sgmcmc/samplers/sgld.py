@@ -1,11 +1,11 @@
 """Stochastic gradient Langevin dynamics (Welling and Teh, 2011)."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import one_of
+from pymc_sgmcmc.constraints import Choice
 from pymc_sgmcmc.langevin import Langevin
 from pymc_sgmcmc.settings import DEFAULT
 
@@ -71,9 +71,12 @@ class SGLD(Langevin):
     """
 
     name = "sgld"
+    arguments: ClassVar = {
+        "noise": Choice(("fresh", "averaged", DEFAULT)),
+    }
 
     def __init__(self, vars: Any = None, *, noise: str = DEFAULT, step_size: Any = None, **kwargs):
-        self.noise = one_of("noise", noise, ["fresh", "averaged", DEFAULT])
+        self.noise = noise
         fresh = step_size is not None if noise == DEFAULT else noise == "fresh"
         self._averages = not fresh
         super().__init__(vars, step_size=step_size, **kwargs)

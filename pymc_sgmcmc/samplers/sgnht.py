@@ -1,13 +1,13 @@
 """The stochastic gradient Nosé-Hoover thermostat (Ding et al., 2014)."""
 
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import one_of
-from pymc_sgmcmc.integrators import checked_word, spelled, split
+from pymc_sgmcmc.constraints import Choice, Numbers
+from pymc_sgmcmc.integrators import spelled, split, splitting
 from pymc_sgmcmc.momentum import Thermostatted
 from pymc_sgmcmc.thermostats import Coordinate, Matrix, Scalar
 
@@ -85,11 +85,15 @@ class SGNHT(Thermostatted):
     """
 
     name = "sgnht"
+    arguments: ClassVar = {
+        "diffusion": Numbers(),
+        "thermostat": Choice(tuple(BATHS)),
+        "integrator": splitting(thermostat=True),
+    }
 
     def __init__(self, vars: Any = None, *, diffusion: Any = 1.0, thermostat: str = "scalar",
                  thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
-        self.diffusion, self.thermostat = diffusion, one_of("thermostat", thermostat, BATHS)
-        self.integrator = checked_word(integrator, thermostat=True)
+        self.diffusion, self.thermostat, self.integrator = diffusion, thermostat, integrator
         if thermostat == "matrix" and "U" in integrator:
             raise ValueError(f"integrator={integrator!r}: U is for thermostats that are no matrix.")
         super().__init__(vars, thermal_mass=thermal_mass, **kwargs)

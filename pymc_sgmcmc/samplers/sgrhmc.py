@@ -1,11 +1,11 @@
 """Stochastic gradient Riemannian Hamiltonian Monte Carlo (Ma, Chen and Fox, 2015)."""
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.checks import positive
+from pymc_sgmcmc.constraints import Function, Positive
 from pymc_sgmcmc.samplers.recipe import Recipe
 
 __all__ = ["SGRHMC"]
@@ -69,13 +69,14 @@ class SGRHMC(Recipe):
     """
 
     name = "sgrhmc"
+    arguments: ClassVar = {
+        "root": Function("q, for G^(-1/2) there"),
+        "friction": Positive(),
+    }
 
     def __init__(self, vars: Any = None, *, step_size: Any, root: Callable, friction: float = 1.0,
                  **kwargs):  # fmt: skip
-        if not callable(root):
-            raise TypeError(f"root={root!r} is no function: pass one of q, for G^(-1/2) there.")
-        positive("friction", friction)
-        spread = positive("temperature", kwargs.get("temperature", 1.0)) ** 0.5
+        spread = kwargs.get("temperature", 1.0) ** 0.5
         super().__init__(
             vars,
             step_size=step_size,
