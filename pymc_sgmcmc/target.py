@@ -147,7 +147,7 @@ class Target:
         self._group()
         self._computed: list[Computed] = []
         self.check_lengths()
-        self._examined = self._data()
+        self._examined, self._storage = self._data(), self._data_storage()
         self.decisions = self._decide(plans, shapes)
         members = {rv for one in self._joined for rv in one.members}
         batched = {plan.wish.variable for plan in self._plans}
@@ -256,7 +256,7 @@ class Target:
         """Return `check_lengths()`, after a new look at data that `pm.set_data` has changed."""
         for total in self._total_sizes:
             total.check()
-        lengths, data = self.check_lengths(), self._data()
+        lengths, data, self._storage = self.check_lengths(), self._data(), self._data_storage()
         if any(now is not before for now, before in zip(data, self._examined, strict=True)):
             terms = {v: term for v, term in self._terms.items() if v not in self.model.free_RVs}
             refuse_missing(terms, values_at(terms, self._point))
@@ -283,10 +283,14 @@ class Target:
 
         `pm.set_data` in a callback puts them there, or a step method that imputes data.
         """
-        return any(
-            leaf.container.storage[0] is not before
-            for leaf, before in zip(self._data_leaves, self._examined, strict=True)
-        )
+        for storage, before in zip(self._storage, self._examined, strict=True):
+            if storage[0] is not before:  # a plain loop: this is asked at every draw
+                return True
+        return False
+
+    def _data_storage(self) -> list[list[np.ndarray]]:
+        """Where the shared variables of the model keep their arrays, each a list of one."""
+        return [leaf.container.storage for leaf in self._data_leaves]
 
     def _data(self) -> list[np.ndarray]:
         """The arrays behind the shared variables of the model, not copied."""

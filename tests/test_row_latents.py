@@ -37,7 +37,7 @@ LATENT = {
 }
 HARMLESS = {
     "groups": lambda: pm.Normal("e", shape=100)[ROWS % 100],
-    "many groups of six rows": lambda: pm.Normal("e", shape=100)[ROWS // 6],
+    "many groups of six rows": lambda: pm.Normal("e", shape=N // 6 + 1)[ROWS // 6],
     "more coefficients than rows": lambda: pt.dot(X, pm.Normal("e", shape=N + 50)),
     "groups of four rows": lambda: pm.Normal("e", shape=N // 4)[ROWS // 4],
 }
