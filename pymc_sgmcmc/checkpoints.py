@@ -144,7 +144,7 @@ def load(folder: str | Path) -> Any:
     segments = read_segments(Path(folder))
     for segment in segments:
         segment.check()
-    return from_groups(join_segments(segments))
+    return _whole(segments, {})
 
 
 def resume(
@@ -237,7 +237,7 @@ def resume(
         goal -= size
         _log.info(f"Saved {new} draws of each chain to {folder}, {goal} to go.")
     others = {name: data for name, data in groups.items() if name not in DRAWS}
-    idata = from_groups(join_segments(segments) | others)
+    idata = _whole(segments, others)
     if compute_convergence_checks:
         log_warnings(run_convergence_checks(idata, model))
     return idata
@@ -277,6 +277,15 @@ def _segment(groups: Mapping[str, xr.Dataset], declared: str | None) -> Segment:
         what = f"Chain 0 of idata is not of the run of chain {chain}: it"
         check_identity(first, other, what, "Sample all chains of the same model and data.")
     return Segment(kept, snapshots, texts.shape[1] - 1 - at, first)
+
+
+def _whole(segments: Sequence[StoredSegment], others: Mapping[str, xr.Dataset]) -> Any:
+    """Return all draws of a run, which are read when they are asked for, and other groups."""
+    groups = join_segments(segments)
+    try:
+        return from_groups(groups | others)
+    except ValueError as error:  # names that no tree of groups can have
+        raise segments[0].damaged(error) from error
 
 
 def _end_of(stored: StoredSegment) -> Segment:
