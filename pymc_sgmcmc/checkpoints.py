@@ -74,18 +74,25 @@ def save(
     step : Resumable
         The step methods that the draws are from.
     folder : path
-        New, or without a run in it. The draws are in its ``000000/posterior.nc``.
+        New, or without a run in it. The draws are in its ``000000/posterior.nc``, which every
+        reader of netCDF-4 knows.
+    identity : str, optional
+        Your own text for what the functions among the settings are, in place of their code: needed
+        where that cannot be read, and to be given to `resume` again.
     model : pymc.Model, optional
-        Default that of the ``with`` block.
+        That of `step`, which is the default.
 
     Raises
     ------
     TypeError
         If `step` is not `Resumable`.
     ValueError
-        If `idata` does not come from `step`.
+        If `idata` does not come from `step`, or a function cannot be identified; the message names
+        what differs. Data may have changed since: the run is of those that were sampled.
     FileExistsError
         If the folder holds a run.
+    DrawsNotSaved
+        If the folder cannot be written to: an OSError that has the draws.
 
     Examples
     --------
@@ -122,7 +129,8 @@ def load(folder: str | Path) -> Any:
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        All draws since the run began, with those of tuning if they were kept.
+        All draws since the run began, with those of tuning if they were kept. Checksums of all
+        files are compared now; arrays are read when they are used.
 
     Raises
     ------
@@ -174,8 +182,10 @@ def resume(
         are.
     every : int, optional
         Draws of a segment, which is saved when all chains have reached its end. Default `draws`.
+    identity : str, optional
+        What `save` was given.
     model : pymc.Model, optional
-        Default that of the ``with`` block.
+        That of `step`, which is the default.
     compute_convergence_checks : bool
         Of the whole run, at its end.
     **sample_kwargs
@@ -184,16 +194,18 @@ def resume(
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        All draws since the run began.
+        All draws since the run began. Arrays are read from the folder when they are used.
 
     Raises
     ------
     FileNotFoundError
         If there is no run.
+    DrawsNotSaved
+        If a segment cannot be written: an OSError whose `idata` has the draws of that segment.
     TypeError
         If `step` is not `Resumable`, or `sample_kwargs` has what a run keeps from its start.
     ValueError
-        If a file is damaged, or the model, data or settings are not those of the run.
+        If a file is damaged, or the model, data, functions or settings are not those of the run.
 
     Examples
     --------
