@@ -83,18 +83,25 @@ def save(
     step : Resumable
         The step methods that the draws are from.
     folder : path
-        New, or without a run in it. The draws are in its ``000000/posterior.nc``.
+        New, or without a run in it. The draws are in its ``000000/posterior.nc``, which every
+        reader of netCDF-4 knows.
+    identity : str, optional
+        Your own text for what the functions among the settings are, in place of their code: needed
+        where that cannot be read, and to be given to `resume` again.
     model : pymc.Model, optional
-        Default that of the ``with`` block.
+        That of `step`, which is the default.
 
     Raises
     ------
     TypeError
         If `step` is not `Resumable`.
     ValueError
-        If `idata` does not come from `step`.
+        If `idata` does not come from `step`, or a function cannot be identified; the message names
+        what differs. Data may have changed since: the run is of those that were sampled.
     FileExistsError
         If the folder holds a run.
+    DrawsNotSaved
+        If the folder cannot be written to: an OSError that has the draws.
 
     Examples
     --------
@@ -132,7 +139,8 @@ def load(folder: str | Path) -> Any:
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        All draws since the run began, with those of tuning if they were kept.
+        All draws since the run began, with those of tuning if they were kept. Checksums of all
+        files are compared now; arrays are read when they are used.
 
     Raises
     ------
@@ -154,7 +162,7 @@ def load(folder: str | Path) -> Any:
     segments = read_segments(Path(folder))
     for segment in segments:
         segment.check()
-    return from_groups(join_segments(segments))
+    return _whole(segments, {})
 
 
 @takes(
@@ -193,8 +201,10 @@ def resume(
         are.
     every : int, optional
         Draws of a segment, which is saved when all chains have reached its end. Default `draws`.
+    identity : str, optional
+        What `save` was given.
     model : pymc.Model, optional
-        Default that of the ``with`` block.
+        That of `step`, which is the default.
     compute_convergence_checks : bool
         Of the whole run, at its end.
     **sample_kwargs
@@ -203,16 +213,18 @@ def resume(
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        All draws since the run began.
+        All draws since the run began. Arrays are read from the folder when they are used.
 
     Raises
     ------
     FileNotFoundError
         If there is no run.
+    DrawsNotSaved
+        If a segment cannot be written: an OSError whose `idata` has the draws of that segment.
     TypeError
         If `step` is not `Resumable`, or `sample_kwargs` has what a run keeps from its start.
     ValueError
-        If a file is damaged, or the model, data or settings are not those of the run.
+        If a file is damaged, or the model, data, functions or settings are not those of the run.
 
     Examples
     --------
@@ -256,7 +268,7 @@ def resume(
         goal -= size
         _log.info(f"Saved {new} draws of each chain to {folder}, {goal} to go.")
     others = {name: data for name, data in groups.items() if name not in DRAWS}
-    idata = from_groups(join_segments(segments) | others)
+    idata = _whole(segments, others)
     if compute_convergence_checks:
         log_warnings(run_convergence_checks(idata, model))
     return idata
@@ -296,6 +308,15 @@ def _segment(groups: Mapping[str, xr.Dataset], declared: str | None) -> Segment:
         what = f"Chain 0 of idata is not of the run of chain {chain}: it"
         check_identity(first, other, what, "Sample all chains of the same model and data.")
     return Segment(kept, snapshots, texts.shape[1] - 1 - at, first)
+
+
+def _whole(segments: Sequence[StoredSegment], others: Mapping[str, xr.Dataset]) -> Any:
+    """Return all draws of a run, which are read when they are asked for, and other groups."""
+    groups = join_segments(segments)
+    try:
+        return from_groups(groups | others)
+    except ValueError as error:  # names that no tree of groups can have
+        raise segments[0].damaged(error) from error
 
 
 def _end_of(stored: StoredSegment) -> Segment:

@@ -18,6 +18,9 @@ __all__ = ["check_layout", "join_groups"]
 FIELDS = {"name": str, "stored": (str, type(None)), "kind": str, "dims": list, "dtype": str,
           "shape": list, "is_coordinate": bool}  # fmt: skip
 
+LONGEST = 2**48
+"""No axis is as long: more would not fit a machine."""
+
 
 def check_layout(layout: Any) -> None:
     """Raise ValueError, KeyError or TypeError unless `layout` is what `write_group` returns."""
@@ -26,7 +29,7 @@ def check_layout(layout: Any) -> None:
     for entry in layout["variables"]:
         wrong = [name for name, cls in FIELDS.items() if not isinstance(entry[name], cls)]
         dtype, shape = np.dtype(entry["dtype"]), entry["shape"]
-        counts = all(type(length) is int and length >= 0 for length in shape)
+        counts = all(type(length) is int and 0 <= length < LONGEST for length in shape)
         if (
             wrong
             or entry["kind"] not in KINDS

@@ -39,7 +39,7 @@ MANIFEST, LAYOUT, STATE = "manifest.json", "layout.json", "state.json"
 DRAWS = ("posterior", "sample_stats")
 """Groups that every segment has."""
 UNFINISHED = "unfinished-"
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading JSON raises that is not what this package writes."""
 
 
@@ -98,6 +98,10 @@ class StoredSegment:
         """Read all of its files, and raise unless they are what was written."""
         for file in self._files.values():
             file.check()
+
+    def damaged(self, error: Exception) -> DamagedRun:
+        """Return the error if it names a file, else one that says that the layout is wrong."""
+        return _unless_damaged(error, self._files[LAYOUT])
 
     @property
     def parts(self) -> dict[str, tuple[StoredFile, Mapping[str, Any]]]:
