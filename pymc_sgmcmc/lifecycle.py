@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,9 @@ class Lifecycle(Observed):
         self.tuned = replace(self.tuned, warming=False, window=window)
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
-        self._owner.check(self.name)
+        owner, thread = self._owner, get_ident()
+        if owner.thread != thread:
+            owner.refuse(self.name)
         q, warning = np.asarray(q0.data, dtype=self._kernel.dtype), None
         if not self.started:
             q, warning = self._begin(q)
@@ -113,7 +116,8 @@ class Lifecycle(Observed):
         if self._tuner is not None:
             stats |= self._tuner.stats(self.tuned, h)
             q = self._learn(q, finite)
-        self._owner.check(self.name)  # has another thread started a chain meanwhile?
+        if owner.thread != thread:  # another has started a chain meanwhile
+            owner.refuse(self.name)
         return RaveledVars(q, q0.point_map_info), [
             dict(zip(self.stats_dtypes_shapes, self._reported(stats)))
         ]

@@ -48,7 +48,7 @@ LAYOUTS = {
 class Compiler:
     """A backend with some of its rewrites, and without its fallback."""
 
-    def __init__(self, name: str, included: tuple[str, ...] | None):
+    def __init__(self, name: str, included: tuple[str, ...] | None = None):
         self._backend, self._included = Backend(name), included
 
     @property
@@ -73,12 +73,12 @@ class Compiler:
             )
 
     def parts(self, graphs: list[Variable], rng: np.random.Generator) -> list[Variable]:
-        """Return the graphs: one as a function of its own, two as the start of a loop."""
+        """Return the graphs: of fifty, one as a function of its own, two as a loop's start."""
         mode, made = self._backend.one_function and self.mode, list(graphs)
-        for k in rng.permutation(len(made))[:2]:
+        for k in rng.permutation(len(made))[: len(made) // 25]:
             made[k] = _looped(made[k], rng, mode)
         if mode is not None and (self._included is None or AS_ONE in self._included):
-            for k in rng.permutation(len(made))[:1]:
+            for k in rng.permutation(len(made))[: len(made) // 50]:
                 given = [v for v in graph_inputs([made[k]]) if not isinstance(v, Constant)]
                 with compiling(), _patiently():
                     [made[k]] = as_one(given, [made[k]], mode)
@@ -211,7 +211,7 @@ def _text(output):
 def compilers(backend: str, rng: np.random.Generator) -> Compiler:
     """All rewrites, or some of them."""
     if backend != "c" or rng.random() < 0.5:
-        return Compiler(backend, None)
+        return Compiler(backend)
     return Compiler(backend, tuple(name for name in FASTER_C if rng.random() < 0.5))
 
 

@@ -16,6 +16,7 @@ from pytensor.graph.op import Op
 from pytensor.scalar import sub
 
 from pymc_sgmcmc import SGLD
+from pymc_sgmcmc.add_at import AddAt
 from pymc_sgmcmc.backends import FASTER_C, Backend, CompiledGraph, interpreted
 from pymc_sgmcmc.compat import scan
 from pymc_sgmcmc.compiling import compiling, one_at_a_time
@@ -77,6 +78,16 @@ def test_rows_may_be_integers_of_every_type(dtype):
 def test_rows_are_a_vector_of_integers(rows):
     with pytest.raises(TypeError, match="rows must be a vector of integers"):
         take_rows(pt.dmatrix("x"), rows)
+
+
+def test_an_index_may_be_that_of_two_axes():
+    """A diagonal, as a covariance gets its jitter."""
+    x, i = pt.dmatrix("x"), pt.lvector("i")
+    y = pt.dvector("y")
+    function = C.function([x, y, i], [x[i, i].inc(y)])
+    assert any(isinstance(node.op, AddAt) for node in function.maker.fgraph.apply_nodes)
+    [found] = function(np.zeros((2, 2)), np.full(3, 2.0), np.array([0, 1, 1]))
+    np.testing.assert_array_equal(found, [[2.0, 0.0], [0.0, 4.0]])
 
 
 # The fallback
