@@ -1,6 +1,8 @@
 """Log-densities that are written as one sum, as the vector that is summed."""
 
 import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import toposort
 from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
@@ -16,31 +18,31 @@ def opened(term: TensorVariable) -> TensorVariable:
     """
     if term.type.ndim or term.owner is None:
         return term
-    found = _opened(term)
-    return term if found is None else found
+    found: dict[Variable, TensorVariable] = {}
+    for node in toposort([term]):  # no recursion: a thousand sums may be added up
+        (x, *_) = node.outputs
+        vector = _vector(node, [found.get(given) for given in node.inputs])
+        if vector is not None:
+            found[x] = vector
+    return found.get(term, term)
 
 
-def _opened(term: TensorVariable) -> TensorVariable | None:
-    node = term.owner
-    if node is None or not isinstance(node.op, Sum | Elemwise):
-        return None
+def _vector(node: Apply, parts: list[TensorVariable | None]) -> TensorVariable | None:
+    """What the output of `node` is the sum of; `parts`: the same of its inputs, where known."""
     if isinstance(node.op, Sum):
         (inner,) = node.inputs
         whole = node.op.axis is None or len(node.op.axis) == inner.type.ndim
         return inner if whole and inner.type.ndim else None
-    op, parts = node.op.scalar_op, [_opened(given) for given in node.inputs]
-    found = [k for k, part in enumerate(parts) if part is not None]
-    if isinstance(op, Add) and len(found) == len(parts):
-        same = (
-            len({part.type.ndim for part in parts}) == 1
-            and len({part.type.shape for part in parts}) == 1
-        )
-        return pt.add(*parts) if same and None not in parts[0].type.shape else None
-    alone = len(found) == 1 and (
-        isinstance(op, Neg | Cast | Identity | Mul) or (isinstance(op, TrueDiv) and found == [0])
-    )
-    if not alone:
+    known = [k for k, part in enumerate(parts) if part is not None]
+    if not known or not isinstance(node.op, Elemwise) or node.outputs[0].type.ndim:
         return None
-    inputs = [given if part is None else part for given, part in zip(node.inputs, parts)]
-    ndim = inputs[found[0]].type.ndim
-    return node.op(*(x if x.type.ndim else x.dimshuffle(*["x"] * ndim) for x in inputs))
+    op = node.op.scalar_op
+    if isinstance(op, Add) and len(known) == len(parts):
+        shapes = {part.type.shape for part in parts}
+        return pt.add(*parts) if len(shapes) == 1 and None not in next(iter(shapes)) else None
+    divides = isinstance(op, TrueDiv) and known == [0]
+    if len(known) != 1 or not (divides or isinstance(op, Neg | Cast | Identity | Mul)):
+        return None
+    ndim = parts[known[0]].type.ndim
+    factors = [x.dimshuffle(*["x"] * ndim) for x in node.inputs]
+    return node.op(*(factors[k] if part is None else part for k, part in enumerate(parts)))

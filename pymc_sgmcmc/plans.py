@@ -12,7 +12,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.batch_rows import BatchRows, LatentRows, with_indices_at_data
+from pymc_sgmcmc.batch_rows import FEW, BatchRows, LatentRows, with_indices_at_data
 from pymc_sgmcmc.batching import Wish
 from pymc_sgmcmc.computed import Computed, describe, with_computed
 from pymc_sgmcmc.decisions import Decision
@@ -121,6 +121,9 @@ class Planner:
 
     def exact(self, term: TensorVariable) -> tuple[TensorVariable, list[Computed]]:
         """The same as `term`, for all rows: what an index takes of data is computed once."""
+        leaves = [v for v in graph_inputs([term]) if self.dependence.is_data(v)]
+        if all(np.size(value_of(leaf)) <= FEW for leaf in leaves):
+            return term, []
         moved = with_indices_at_data(term, self.dependence)
         if moved is term and self._terms.get(term) is not term:  # else it is one of many, joined
             return term, []
@@ -157,6 +160,7 @@ class Planner:
         if n_rows == 1:
             return Plan(wish, Decision(variable.name, 1, axis))
         self._check_axes(wish, n_rows)
+        is_prior = variable not in self._model.rvs_to_values and not wish.explicit
         key = wish.call or row_dim(self._model, variable, axis) or n_rows
         used: dict[Variable, RowData] = {}
 
@@ -179,6 +183,8 @@ class Planner:
                 rest = Part(places, self.dependence)(term, axis)
                 term = pt.switch(latent.dimshuffle(*shape), 0.0, term)
         except LatentRows as error:
+            if is_prior:
+                return Plan(wish, Decision(variable.name, n_rows, axis))
             rv = self._model.values_to_rvs.get(error.variable, error.variable)
             reason = f"the latent variable {rv.name!r} has one value per row"
             return self._refused(wish, n_rows, axis, reason, MARGINALISE)
@@ -188,6 +194,8 @@ class Planner:
         leaves = set(graph_inputs([sliced]))
         data = [one for one in used.values() if one.slice in leaves]
         if not any(one.source not in self._names for one in data):
+            if is_prior:
+                return Plan(wish, Decision(variable.name, n_rows, axis))
             return self._refused(wish, n_rows, axis, "no data have its rows", EXACT)
         number = data[0].slice.shape[data[0].axis]
         sliced = clone_replace(sliced, {rows.number: number}, rebuild_strict=False)
