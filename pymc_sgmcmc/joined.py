@@ -18,8 +18,8 @@ from pymc_sgmcmc.joining import NotJoined, join
 __all__ = ["FEWEST", "Joined", "check_joined", "find_joined", "with_joined"]
 
 FEWEST = 4
-"""So many likelihoods of one form are joined. Each that is not takes the compiler about a tenth
-longer, and joining itself as long as two of them."""
+"""So many likelihoods of one form are joined. Fewer cost the compiler little, and where they share
+their rows one batch serves all of them."""
 
 MOVE = 0.1
 """How far values are moved at random from the initial point where joined ones are compared."""

@@ -169,7 +169,9 @@ class Joining:
         if len(set(shapes)) > 1:
             raise NotJoined("data of different shapes")
         if all(isinstance(x, Constant) for x in variables):
-            return Joint(Kind.EACH, pt.constant(np.stack(values))[self.group])
+            each = pt.constant(np.stack(values))[self.group]
+            each.name = "constants by likelihood"
+            return Joint(Kind.EACH, each)
         return Joint(Kind.EACH, pt.stack(variables)[self.group])
 
 
