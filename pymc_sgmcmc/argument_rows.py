@@ -1,7 +1,7 @@
 """Constraints that several classes and functions share, by what they are for."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ __all__ = [
 
 FLAG = Flag()
 MODEL = Optional(Instance(Model, "a pymc.Model"))
-FOLDER = Instance((str, Path), "a path")
+FOLDER = Instance((str, PathLike), "a path")
 NAMES = Optional(Names())
 POINT = Optional(MappingOf("values by the names of value variables, as model.initial_point() has"))
 SEED = Whole(0)

@@ -16,7 +16,7 @@ from pymc_sgmcmc.target import Target
 
 __all__ = ["not_finite", "refuse_degenerate"]
 
-LINE = 2.0 ** np.arange(-10, 25)
+LINE = 2.0 ** np.arange(-10, 31)
 """Distances from the centre, in sds as the Hessian has them: a wrong one is far from the last.
 
 Farther out terms that cancel do so no longer."""
