@@ -27,6 +27,7 @@ from pymc_sgmcmc.separation import prove_separation
 __all__ = ["Plan", "Planner"]
 
 EXACT = "For exact gradients pass batch_size=None."
+WITHOUT_MINIBATCH = "For exact gradients write the model without pm.Minibatch and total_size."
 MARGINALISE = (
     "Minibatches need a posterior whose size does not grow with the data: marginalise it. " + EXACT
 )
@@ -224,6 +225,8 @@ class Planner:
         return self.dependence.is_data(leaf) and isinstance(leaf.type, TensorType)
 
     def _refused(self, wish: Wish, rows: int, axis: int, reason: str, cure: str) -> Plan:
+        if wish.call is not None:
+            cure = cure.replace(EXACT, WITHOUT_MINIBATCH)
         decision = Decision(wish.variable.name, rows, axis, reason=reason, cure=cure)
         return Plan(wish, decision)
 

@@ -293,7 +293,7 @@ def test_rows_are_an_argument_still():
 
     with pytest.raises(RowsDoNotSeparate, match="obs"):
         cheap(regression(True), rows={"x": None})
-    with pytest.raises(ValueError, match=r"leaves no data of obs.*without pm.Minibatch"):
+    with pytest.raises(RowsDoNotSeparate, match=r"leaves out the rows.*without pm.Minibatch"):
         cheap(regression(True), rows={"x": None, "y": None})
     with pytest.raises(ValueError, match=r"names \['z'\]"):
         cheap(regression(True), rows={"z": 0})
