@@ -10,6 +10,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.batch_rows import FEW, BatchRows, LatentRows, with_indices_at_data
@@ -121,8 +122,8 @@ class Planner:
 
     def exact(self, term: TensorVariable) -> tuple[TensorVariable, list[Computed]]:
         """The same as `term`, for all rows: what an index takes of data is computed once."""
-        leaves = [v for v in graph_inputs([term]) if self.dependence.is_data(v)]
-        if all(np.size(value_of(leaf)) <= FEW for leaf in leaves):
+        arrays = [value_of(x) for x in graph_inputs([term]) if self._is_array(x)]
+        if all(np.size(array) <= FEW for array in arrays):
             return term, []
         moved = with_indices_at_data(term, self.dependence)
         if moved is term and self._terms.get(term) is not term:  # else it is one of many, joined
@@ -189,6 +190,9 @@ class Planner:
             reason = f"the latent variable {rv.name!r} has one value per row"
             return self._refused(wish, n_rows, axis, reason, MARGINALISE)
         except NotByRow as error:
+            shapes = [np.shape(value_of(x)) for x in graph_inputs([term]) if self._is_array(x)]
+            if is_prior and not any(n_rows in shape for shape in shapes):
+                return Plan(wish, Decision(variable.name, n_rows, axis))
             return self._refused(wish, n_rows, axis, str(error), EXACT)
         sliced, computed = with_computed(sliced, self.dependence, self._compute)
         leaves = set(graph_inputs([sliced]))
@@ -215,6 +219,9 @@ class Planner:
             rows = plan.group.length()
             return self._refused(plan.wish, rows, axis, str(error), EXACT)
         return plan
+
+    def _is_array(self, leaf: Variable) -> bool:
+        return self.dependence.is_data(leaf) and isinstance(leaf.type, TensorType)
 
     def _refused(self, wish: Wish, rows: int, axis: int, reason: str, cure: str) -> Plan:
         decision = Decision(wish.variable.name, rows, axis, reason=reason, cure=cure)

@@ -3,8 +3,14 @@
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply
-from pytensor.tensor.basic import Alloc, AllocEmpty, Join, Split
+from pytensor.graph.basic import Apply, Variable
+from pytensor.tensor.basic import (
+    Alloc,
+    AllocEmpty,
+    Join,
+    Split,
+    get_underlying_scalar_constant_value,
+)
 from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
@@ -84,8 +90,8 @@ def _(op, x, axis, selection) -> Steps:
 @select_through.register(ArgSortOp)
 def _(op, x, axis, selection) -> Steps:
     whole, along = x.owner.inputs[:2]
-    number = getattr(along, "data", None)
-    if number is None or int(number) % whole.type.ndim == axis:
+    number = _number(along)
+    if number is None or number % whole.type.ndim == axis:
         raise NotByRow("all rows are sorted together")
     return rebuilt(x, [(yield whole, axis), *x.owner.inputs[1:]])
 
@@ -184,15 +190,20 @@ def _(op, x, axis, selection) -> Steps:
 
 def _joined(x):
     along, *parts = x.owner.inputs
-    number = getattr(along, "data", None)
-    return None if number is None else int(number), parts
+    return _number(along), parts
+
+
+def _number(x) -> int | None:
+    """The value of a constant, however it is written."""
+    value = get_underlying_scalar_constant_value(x, raise_not_constant=False)
+    return None if isinstance(value, Variable) else int(value)
 
 
 @select_through.register(Split)
 def _(op, x, axis, selection) -> Steps:
     whole, *how = x.owner.inputs
-    along = getattr(op, "axis", None) if hasattr(op, "axis") else getattr(how[0], "data", None)
-    if along is None or int(along) % whole.type.ndim == axis:
+    along = op.axis if hasattr(op, "axis") else _number(how[0])
+    if along is None or along % whole.type.ndim == axis:
         raise NotByRow("the rows are split")
     return rebuilt(x, [(yield whole, axis), *how])
 
