@@ -124,9 +124,11 @@ ROWS = Optional(
 )  # fmt: skip
 
 
-def _has(group: str):
+def _has(group: str, *instead: str):
+    """A rule: data with that group, or one of others, of which there is more to say later."""
+
     def check(name: str, value: Any) -> None:
-        if not hasattr(value, group):
+        if not any(hasattr(value, each) for each in (group, *instead)):
             raise ValueError(
                 f"{name}={shortened(value)}: a {type(value).__name__} without a {group} is not "
                 "what pm.sample or approx.sample returned."
@@ -161,7 +163,7 @@ SEVERAL = Ruled(
 )  # fmt: skip
 
 DRAWS_OF = Ruled("what pm.sample returned", _has("posterior"), _no_data)
-STATS_OF = Ruled("what pm.sample returned", _has("sample_stats"), _no_data)
+STATS_OF = Ruled("what pm.sample returned", _has("sample_stats", "posterior"), _no_data)
 
 
 def _axes(name: str, value: Any) -> None:

@@ -186,7 +186,7 @@ def test_thermostat_of_several_step_methods():
     assert not dashed(plot_thermostat(idata)[0, 0])
     with pytest.raises(ValueError, match="one for each of the 2 step methods that are plotted"):
         plot_thermostat(idata, diffusion=[1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"diffusion=-1\.0 must be one number of at least 0"):
+    with pytest.raises(ValueError, match=r"diffusion=-1\.0 must be non-negative and finite"):
         plot_thermostat(idata, diffusion=-1.0)
 
 
@@ -510,7 +510,7 @@ def test_phase_refusals():
     with pytest.raises(ValueError, match="path=10 must be from 0 to 9"):
         plot_phase(idata, one, path=10)
     for ranges in ([(1, 0)], [(0, 1), (0, 1)], [(0, np.inf)]):
-        with pytest.raises(ValueError, match="must be 1 pairs"):
+        with pytest.raises(ValueError, match=r"must be .*pairs"):
             plot_phase(idata, one, ranges=ranges)
     with pytest.raises(ValueError, match="resolution=1 must be at least 2"):
         plot_phase(idata, one, resolution=1)
@@ -556,7 +556,7 @@ def test_they_say_what_is_missing():
     with pytest.raises(ValueError, match=r"no sample stat step_size.*NUTS and HMC"):
         plot_step_sizes(nothing)
     momentum = data({"kinetic_temperature": np.ones((2, 8))})
-    with pytest.raises(ValueError, match="temperature=-1 must be one number above 0"):
+    with pytest.raises(ValueError, match="temperature=-1 must be positive"):
         plot_temperature(momentum, temperature=-1)
     with pytest.raises(ValueError, match="window=0"):
         plot_temperature(momentum, window=0)
