@@ -24,6 +24,11 @@ def evaluate(graphs: Sequence[Variable], given: Mapping[Variable, np.ndarray]) -
 
 
 def _node_by_node(graphs, given) -> list[np.ndarray]:
+    nodes = list(toposort(graphs))
+    # Values are dropped after their last use: each may be as long as the data.
+    last = {x: node for node in nodes for x in node.inputs}
+    for x in graphs:
+        last.pop(x, None)
     storage = {x: [value] for x, value in given.items()}
     computed = {x: [True] for x in given}
 
@@ -34,7 +39,7 @@ def _node_by_node(graphs, given) -> list[np.ndarray]:
             computed[x] = [True]
         return storage[x]
 
-    for node in toposort(graphs):
+    for node in nodes:
         inputs = [cell(x)[0] for x in node.inputs]
         for x in node.outputs:
             storage[x], computed[x] = [None], [False]
@@ -42,4 +47,7 @@ def _node_by_node(graphs, given) -> list[np.ndarray]:
         node.op.perform(node, inputs, [storage[x] for x in node.outputs])
         for x in node.outputs:
             computed[x][0] = True
+        for x in node.inputs:
+            if x.owner is not None and last.get(x) is node:
+                storage[x][0] = None
     return [cell(x)[0] for x in graphs]
