@@ -129,9 +129,11 @@ def _has(group: str, *instead: str):
 
     def check(name: str, value: Any) -> None:
         if not any(hasattr(value, each) for each in (group, *instead)):
+            # What has groups shows pages of them, and not which one is missing.
+            shown = "" if hasattr(value, "groups") else f"={shortened(value)}"
             raise ValueError(
-                f"{name}={shortened(value)}: a {type(value).__name__} without a {group} is not "
-                "what pm.sample or approx.sample returned."
+                f"{name}{shown} is a {type(value).__name__} without a {group}: pass what pm.sample "
+                "or approx.sample returned."
             )
 
     return check

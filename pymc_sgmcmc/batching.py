@@ -13,7 +13,7 @@ from pymc_sgmcmc.minibatch import batch_size_of, has_total_size, minibatches
 from pymc_sgmcmc.row_axes import number_of_rows, row_dim
 from pymc_sgmcmc.total_sizes import total_sizes
 
-__all__ = ["AUTO", "Wish", "find_wishes", "is_auto"]
+__all__ = ["AUTO", "BatchRequest", "find_requests", "is_auto"]
 
 AUTO = "auto"
 """The batch size where it is to be tuned."""
@@ -26,8 +26,8 @@ Shapes = Mapping[TensorVariable, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Wish:
-    """That a likelihood be minibatched.
+class BatchRequest:
+    """A request that a likelihood be minibatched.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ def is_auto(batch_size: Any) -> bool:
     return is_word(batch_size, AUTO)
 
 
-def find_wishes(model: Model, full: Model, batch_size: Any, shapes: Shapes) -> list[Wish]:
+def find_requests(model: Model, full: Model, batch_size: Any, shapes: Shapes) -> list[BatchRequest]:
     """Return what is to be minibatched: as `pm.Minibatch` says in `model`, or else `batch_size`.
 
     Parameters
@@ -117,15 +117,15 @@ def _calls_of(model: Model, rv: TensorVariable, calls) -> frozenset[Apply]:
     return calls.get(rv, frozenset()) | calls.get(model.rvs_to_values[rv], frozenset())
 
 
-def _from_minibatches(model: Model, full: Model, calls) -> list[Wish]:
+def _from_minibatches(model: Model, full: Model, calls) -> list[BatchRequest]:
     return [
-        Wish(whole, batch_size_of(call), (0,), True, call)
+        BatchRequest(whole, batch_size_of(call), (0,), True, call)
         for rv, whole in zip(model.observed_RVs, full.observed_RVs, strict=True)
         for call in _calls_of(model, rv, calls)
     ]
 
 
-def _from_argument(model: Model, batch_size: Any, shapes: Shapes) -> list[Wish]:
+def _from_argument(model: Model, batch_size: Any, shapes: Shapes) -> list[BatchRequest]:
     if batch_size is None:
         return []
     if is_auto(batch_size):
@@ -133,13 +133,15 @@ def _from_argument(model: Model, batch_size: Any, shapes: Shapes) -> list[Wish]:
         for rv in _with_rows(model):  # one number for many values is worth saying why
             if not shapes[rv] and number_of_rows(model, rv) > FEW_ROWS:
                 axes[rv] = (0,)
-        return [Wish(v, START_SIZE, own, False) for v, own in axes.items() if own]
+        return [BatchRequest(v, START_SIZE, own, False) for v, own in axes.items() if own]
     if isinstance(batch_size, Mapping):
         return _by_name(model, batch_size, shapes)
     size = natural("batch_size", batch_size)
-    observed = [Wish(rv, size, _leading_first(shapes[rv], size), True) for rv in _with_rows(model)]
+    observed = [
+        BatchRequest(rv, size, _leading_first(shapes[rv], size), True) for rv in _with_rows(model)
+    ]
     potentials = [
-        Wish(v, size, _leading_first(shapes[v], size), False)
+        BatchRequest(v, size, _leading_first(shapes[v], size), False)
         for v in model.potentials
         if max(shapes[v], default=0) > size
     ]
@@ -165,7 +167,7 @@ def _leading_first(shape: Sequence[int], size: int) -> tuple[int, ...]:
     return tuple(sorted(range(len(shape)), key=lambda axis: (shape[axis] < size, axis))) or (0,)
 
 
-def _by_name(model: Model, batch_size: Mapping[str, Any], shapes: Shapes) -> list[Wish]:
+def _by_name(model: Model, batch_size: Mapping[str, Any], shapes: Shapes) -> list[BatchRequest]:
     variables = [*_with_rows(model), *(v for v in model.potentials if shapes[v])]
     axes = {v: range(max(1, len(shapes[v]))) for v in variables}
     dims = {v.name: [row_dim(model, v, axis) for axis in axes[v]] for v in variables}
@@ -178,7 +180,7 @@ def _by_name(model: Model, batch_size: Mapping[str, Any], shapes: Shapes) -> lis
                 f"variable with rows nor the dimension of one: choose from {[*dims, *of_dims]}."
             )
         sizes[key] = None if size is None else natural(f"batch_size[{key!r}]", size)
-    wishes = []
+    requests = []
     for v in variables:
         named = [axis for axis, dim in enumerate(dims[v.name]) if dim in sizes]
         if v.name in sizes:
@@ -189,5 +191,5 @@ def _by_name(model: Model, batch_size: Mapping[str, Any], shapes: Shapes) -> lis
         else:
             continue
         if size is not None:
-            wishes.append(Wish(v, size, order, True))
-    return wishes
+            requests.append(BatchRequest(v, size, order, True))
+    return requests

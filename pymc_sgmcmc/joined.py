@@ -10,7 +10,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 import pymc_sgmcmc.joining_rules  # noqa: F401  (registers the rules)
-from pymc_sgmcmc.batching import FEW_ROWS, START_SIZE, Wish, is_auto
+from pymc_sgmcmc.batching import FEW_ROWS, START_SIZE, BatchRequest, is_auto
 from pymc_sgmcmc.direct import evaluate
 from pymc_sgmcmc.forms import is_data_alone, of_one_form
 from pymc_sgmcmc.joining import NotJoined, join
@@ -45,7 +45,7 @@ class Joined:
     rows: tuple[int, ...]
 
 
-class _JoinedWish(Wish):
+class _JoinedRequest(BatchRequest):
     def exact(self) -> str:
         return "pass batch_size=None for its exact likelihood"
 
@@ -53,13 +53,13 @@ class _JoinedWish(Wish):
 def find_joined(
     model: Model,
     terms: Mapping[TensorVariable, TensorVariable],
-    wishes: Sequence[Wish],
+    requests: Sequence[BatchRequest],
     shapes: Mapping[TensorVariable, Sequence[int]],
     point: Mapping[str, np.ndarray],
     shared: Mapping[TensorVariable, SharedVariable],
     apart: Collection[str],
 ) -> list[Joined]:
-    """Return the likelihoods that are to be joined: many of one form that are wished alike.
+    """Return the likelihoods that are to be joined: many of one form that are requested alike.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def find_joined(
         Without `pm.Minibatch`.
     terms : mapping
         The log-density of each variable.
-    wishes : sequence of Wish
+    requests : sequence of BatchRequest
         Of those that are to be minibatched.
     shapes : mapping
         Of the log-density of each variable.
@@ -78,18 +78,18 @@ def find_joined(
     apart : collection of str
         Names of likelihoods, or of data, that the user gives: what has them is not joined.
     """
-    of_wish = {wish.variable: wish for wish in wishes}
-    if any(wish.call is not None for wish in wishes):
+    request_of = {request.variable: request for request in requests}
+    if any(request.call is not None for request in requests):
         return []
     data_alone = is_data_alone(set(shared.values()))
     alike: dict[object, dict[TensorVariable, TensorVariable]] = {}
     for rv in model.observed_RVs:
-        wish = of_wish.get(rv)
-        if not shapes[rv] or (wish is not None and wish.axes[:1] != (0,)):
+        request = request_of.get(rv)
+        if not shapes[rv] or (request is not None and request.axes[:1] != (0,)):
             continue
         names = {rv.name} | {leaf.name for leaf in graph_inputs([terms[rv]])}
         if names.isdisjoint(apart):
-            key = wish.size if wish is not None and wish.explicit else None
+            key = request.size if request is not None and request.explicit else None
             alike.setdefault(key, {})[rv] = terms[rv]
     found = []
     for candidates in alike.values():
@@ -142,15 +142,17 @@ def check_joined(
     raise NotJoined("it is not finite at two points near the initial one")
 
 
-def with_joined(wishes: Sequence[Wish], joined: Sequence[Joined], batch_size) -> list[Wish]:
-    """Return the wishes, with one for all members of each joined likelihood."""
+def with_joined(
+    requests: Sequence[BatchRequest], joined: Sequence[Joined], batch_size
+) -> list[BatchRequest]:
+    """Return the requests, with one for all members of each joined likelihood."""
     members = {rv: one for one in joined for rv in one.members}
-    explicit = {members[wish.variable]: wish.size for wish in wishes
-                if wish.explicit and wish.variable in members}  # fmt: skip
-    kept = [wish for wish in wishes if wish.variable not in members]
+    explicit = {members[request.variable]: request.size for request in requests
+                if request.explicit and request.variable in members}  # fmt: skip
+    kept = [request for request in requests if request.variable not in members]
     for one in joined:
         if one in explicit:
-            kept.append(_JoinedWish(one.variable, explicit[one], (0,), True))
+            kept.append(_JoinedRequest(one.variable, explicit[one], (0,), True))
         elif is_auto(batch_size) and sum(one.rows) > FEW_ROWS:
-            kept.append(_JoinedWish(one.variable, START_SIZE, (0,), False))
+            kept.append(_JoinedRequest(one.variable, START_SIZE, (0,), False))
     return kept

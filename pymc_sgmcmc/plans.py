@@ -14,7 +14,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.batch_rows import FEW, BatchRows, LatentRows, with_indices_at_data
-from pymc_sgmcmc.batching import Wish
+from pymc_sgmcmc.batching import BatchRequest
 from pymc_sgmcmc.computed import Computed, describe, with_computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.dependence import Dependence
@@ -43,7 +43,7 @@ class Plan:
 
     Attributes
     ----------
-    wish : Wish
+    request : BatchRequest
     decision : Decision
     key : object
         Likelihoods of the same key share their rows: a dimension, a number of rows, or a
@@ -56,7 +56,7 @@ class Plan:
         The log-likelihood of those rows that are exact.
     """
 
-    wish: Wish
+    request: BatchRequest
     decision: Decision
     key: object = None
     group: RowGroup | None = None
@@ -112,11 +112,11 @@ class Planner:
             self.dependence.know(term, np.shape(values[variable]))
         return self.dependence.shape_of(term)
 
-    def plan(self, wish: Wish) -> Plan:
+    def plan(self, request: BatchRequest) -> Plan:
         """Decide of one likelihood; the axes are tried in their order until one has its rows."""
         plans = []
-        for axis in self._axes_of(wish):
-            plans.append(self._along(wish, axis))
+        for axis in self._axes_of(request):
+            plans.append(self._along(request, axis))
             if plans[-1].group is not None:
                 return plans[-1]
         return plans[0]
@@ -135,7 +135,7 @@ class Planner:
         """Raise if the user gives the axis of something that no minibatched likelihood has."""
         known = set()
         for plan in plans:
-            variable = plan.wish.variable
+            variable = plan.request.variable
             leaves = graph_inputs([self._terms[variable]])
             known |= {self._name(leaf, variable) for leaf in leaves}
         unknown = sorted(set(self._axes) - known)
@@ -146,24 +146,24 @@ class Planner:
                 f"Data that are sliced by row: {sliced}."
             )
 
-    def _axes_of(self, wish: Wish) -> tuple[int, ...]:
-        value = self._model.rvs_to_values.get(wish.variable)
+    def _axes_of(self, request: BatchRequest) -> tuple[int, ...]:
+        value = self._model.rvs_to_values.get(request.variable)
         leaves = graph_inputs([value]) if value is not None else []
-        given = [self._axes.get(self._name(leaf, wish.variable)) for leaf in leaves]
+        given = [self._axes.get(self._name(leaf, request.variable)) for leaf in leaves]
         said = [axis for axis in given if axis is not None]
-        return tuple(said[:1]) or wish.axes
+        return tuple(said[:1]) or request.axes
 
-    def _along(self, wish: Wish, axis: int) -> Plan:
-        term, variable = self._terms[wish.variable], wish.variable
+    def _along(self, request: BatchRequest, axis: int) -> Plan:
+        term, variable = self._terms[request.variable], request.variable
         if axis >= term.type.ndim:
             rows = number_of_rows(self._model, variable) if variable.type.ndim else 1
-            return self._refused(wish, rows, axis, ONE_NUMBER, EXACT)
+            return self._refused(request, rows, axis, ONE_NUMBER, EXACT)
         n_rows = self.dependence.shape_of(term)[axis]
         if n_rows == 1:
-            return Plan(wish, Decision(variable.name, 1, axis))
-        self._check_axes(wish, n_rows)
-        is_prior = variable not in self._model.rvs_to_values and not wish.explicit
-        key = wish.call or row_dim(self._model, variable, axis) or n_rows
+            return Plan(request, Decision(variable.name, 1, axis))
+        self._check_axes(request, n_rows)
+        is_prior = variable not in self._model.rvs_to_values and not request.explicit
+        key = request.call or row_dim(self._model, variable, axis) or n_rows
         used: dict[Variable, RowData] = {}
 
         def slice_of(x: Variable, own: int) -> TensorVariable:
@@ -186,29 +186,29 @@ class Planner:
                 term = pt.switch(latent.dimshuffle(*shape), 0.0, term)
         except LatentRows as error:
             if is_prior:
-                return Plan(wish, Decision(variable.name, n_rows, axis))
+                return Plan(request, Decision(variable.name, n_rows, axis))
             rv = self._model.values_to_rvs.get(error.variable, error.variable)
             reason = f"the latent variable {rv.name!r} has one value per row"
-            return self._refused(wish, n_rows, axis, reason, MARGINALISE)
+            return self._refused(request, n_rows, axis, reason, MARGINALISE)
         except NotByRow as error:
             shapes = [np.shape(value_of(x)) for x in graph_inputs([term]) if self._is_array(x)]
             if is_prior and not any(n_rows in shape for shape in shapes):
-                return Plan(wish, Decision(variable.name, n_rows, axis))
-            return self._refused(wish, n_rows, axis, str(error), EXACT)
+                return Plan(request, Decision(variable.name, n_rows, axis))
+            return self._refused(request, n_rows, axis, str(error), EXACT)
         sliced, computed = with_computed(sliced, self.dependence, self._compute)
         leaves = set(graph_inputs([sliced]))
         data = [one for one in used.values() if one.slice in leaves]
         if not any(one.source not in self._names for one in data):
             if is_prior:
-                return Plan(wish, Decision(variable.name, n_rows, axis))
-            return self._refused(wish, n_rows, axis, "no data have its rows", EXACT)
+                return Plan(request, Decision(variable.name, n_rows, axis))
+            return self._refused(request, n_rows, axis, "no data have its rows", EXACT)
         number = data[0].slice.shape[data[0].axis]
         sliced = clone_replace(sliced, {rows.number: number}, rebuild_strict=False)
         group = RowGroup(variable.name, (variable.name,), tuple(data), (sliced,), tuple(computed))
         by_name = {one.name: one.axis for one in data}
         few = 0 if rest is None else self.dependence.shape_of(places)[0]
         decision = Decision(variable.name, n_rows, axis, by_name, imputed=few)
-        plan = Plan(wish, decision, key, group, term, rest)
+        plan = Plan(request, decision, key, group, term, rest)
         return self.proved(plan) if n_rows else plan
 
     def proved(self, plan: Plan) -> Plan:
@@ -218,22 +218,22 @@ class Planner:
             prove_separation(self._model, plan.group, plan.term, axis, self._point, self._shared)
         except NotByRow as error:
             rows = plan.group.length()
-            return self._refused(plan.wish, rows, axis, str(error), EXACT)
+            return self._refused(plan.request, rows, axis, str(error), EXACT)
         return plan
 
     def _is_array(self, leaf: Variable) -> bool:
         return self.dependence.is_data(leaf) and isinstance(leaf.type, TensorType)
 
-    def _refused(self, wish: Wish, rows: int, axis: int, reason: str, cure: str) -> Plan:
-        if wish.call is not None:
+    def _refused(self, request: BatchRequest, rows: int, axis: int, reason: str, cure: str) -> Plan:
+        if request.call is not None:
             cure = cure.replace(EXACT, WITHOUT_MINIBATCH)
-        decision = Decision(wish.variable.name, rows, axis, reason=reason, cure=cure)
-        return Plan(wish, decision)
+        decision = Decision(request.variable.name, rows, axis, reason=reason, cure=cure)
+        return Plan(request, decision)
 
-    def _check_axes(self, wish: Wish, n_rows: int) -> None:
+    def _check_axes(self, request: BatchRequest, n_rows: int) -> None:
         """Raise if the user gives an axis that has not the length of the rows."""
-        for leaf in graph_inputs([self._terms[wish.variable]]):
-            name = self._name(leaf, wish.variable)
+        for leaf in graph_inputs([self._terms[request.variable]]):
+            name = self._name(leaf, request.variable)
             own = self._axes.get(name)
             if own is None:
                 continue

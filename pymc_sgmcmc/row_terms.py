@@ -11,7 +11,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.batching import Wish
+from pymc_sgmcmc.batching import BatchRequest
 from pymc_sgmcmc.density import log_density_terms
 from pymc_sgmcmc.evaluation import CHUNK
 from pymc_sgmcmc.plans import Planner
@@ -91,8 +91,8 @@ def row_terms(
     planner = Planner(model, terms, point, {}, {}, apart=False)
 
     def made(rv: TensorVariable) -> RowTerm:
-        wishes = [Wish(rv, 1, (0,), explicit=False)] if terms[rv].type.ndim else []
-        groups = [planner.plan(wish).group for wish in wishes]
+        requests = [BatchRequest(rv, 1, (0,), explicit=False)] if terms[rv].type.ndim else []
+        groups = [planner.plan(request).group for request in requests]
         group = groups[0] if groups else None  # None: all rows at once
         return RowTerm(model, rv, group.terms[0] if group else terms[rv], group, point)
 

@@ -14,7 +14,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import Backend, interpreted
-from pymc_sgmcmc.batching import Wish, find_wishes, is_auto
+from pymc_sgmcmc.batching import BatchRequest, find_requests, is_auto
 from pymc_sgmcmc.computed import Computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.density import log_density_terms
@@ -135,12 +135,12 @@ class Target:
         self._terms, self._point = terms, point
         self._planner = Planner(model, terms, point, self.shared, rows or {})
         shapes = {v: self._planner.shape_of(v, values) for v in terms}
-        wishes = find_wishes(given, model, batch_size, shapes)
+        requests = find_requests(given, model, batch_size, shapes)
         apart = {*(rows or {}), *(batch_size if isinstance(batch_size, Mapping) else {})}
-        joined = find_joined(model, terms, wishes, shapes, point, self.shared, apart)
-        plans = self._plan(wishes, joined, batch_size)
+        joined = find_joined(model, terms, requests, shapes, point, self.shared, apart)
+        plans = self._plan(requests, joined, batch_size)
         for plan in plans:
-            if plan.wish.explicit and plan.decision.reason:
+            if plan.request.explicit and plan.decision.reason:
                 raise plan.decision.error()
         self._planner.check_names(plans)
         self._plans = [plan for plan in plans if plan.group is not None]
@@ -150,7 +150,7 @@ class Target:
         self._examined, self._storage = self._data(), self._data_storage()
         self.decisions = self._decide(plans, shapes)
         members = {rv for one in self._joined for rv in one.members}
-        batched = {plan.wish.variable for plan in self._plans}
+        batched = {plan.request.variable for plan in self._plans}
         exact = [terms[v] for v in terms if v not in batched | members]
         exact += [plan.rest for plan in self._plans if plan.rest is not None]
         exact, self._computed = self._exact(exact)
@@ -159,26 +159,28 @@ class Target:
         self.size = self.potential.size
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._log(until=", until tuned" if self._automatic else "")
-        if any(plan.wish.call is not None for plan in plans):
+        if any(plan.request.call is not None for plan in plans):
             _log.warning(
                 "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
                 "and LOO are those of one random batch, scaled. Use full_data(model) for them."
             )
 
     def _plan(
-        self, wishes: Sequence[Wish], joined: Sequence[Joined], batch_size: Any
+        self, requests: Sequence[BatchRequest], joined: Sequence[Joined], batch_size: Any
     ) -> list[Plan]:
         """Decide of each likelihood: one of many stays joined unless its rows do not separate."""
         self._terms |= {one.variable: one.variable for one in joined}
-        plans = [self._planner.plan(wish) for wish in with_joined(wishes, joined, batch_size)]
-        failed = {plan.wish.variable for plan in plans if plan.decision.reason}
+        plans = [
+            self._planner.plan(request) for request in with_joined(requests, joined, batch_size)
+        ]
+        failed = {plan.request.variable for plan in plans if plan.decision.reason}
         if failed.isdisjoint(one.variable for one in joined):
             self._joined = list(joined)
             return plans
         kept = [one for one in joined if one.variable not in failed]
         for one in joined:
             del self._terms[one.variable]
-        return self._plan(wishes, kept, batch_size)
+        return self._plan(requests, kept, batch_size)
 
     def _group(self) -> None:
         """Put likelihoods together that share their rows; raise if they have two batch sizes."""
@@ -187,20 +189,20 @@ class Target:
             members.setdefault(plan.key, []).append(plan)
         self.groups, self._sizes, self._cures = [], [], []
         for key, plans in members.items():
-            sizes = {plan.wish.variable.name: plan.wish.size for plan in plans}
+            sizes = {plan.request.variable.name: plan.request.size for plan in plans}
             if len(set(sizes.values())) != 1:
                 raise ValueError(
                     f"batch_size={sizes!r}: these variables share their rows, so give them one "
                     "batch size (or None: exact)."
                 )
-            name = key if isinstance(key, str) else plans[0].wish.variable.name
+            name = key if isinstance(key, str) else plans[0].request.variable.name
             self.groups.append(join_groups(name, [plan.group for plan in plans]))
-            self._sizes.append(plans[0].wish.size)
-            self._cures.append(plans[0].wish.exact())
+            self._sizes.append(plans[0].request.size)
+            self._cures.append(plans[0].request.exact())
 
     def _decide(self, plans: Sequence[Plan], shapes) -> list[Decision]:
         """The decisions, with those on which nothing had to be decided."""
-        made = {plan.wish.variable: plan.decision for plan in plans}
+        made = {plan.request.variable: plan.decision for plan in plans}
         for one in self._joined:
             decision = made.pop(one.variable, Decision(one.variable.name, sum(one.rows)))
             for rv, rows in zip(one.members, one.rows, strict=True):
@@ -381,7 +383,7 @@ class Target:
 
         None: its rows do not separate.
         """
-        return self._planner.plan(Wish(variable, 1, (0,), False)).group
+        return self._planner.plan(BatchRequest(variable, 1, (0,), False)).group
 
     def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
         """The part of `rows` in the gradient that is due to group `k`: N_k times their mean."""

@@ -94,7 +94,8 @@ def test_two_step_methods_of_one_model():
 
 def test_no_momentum():
     with pytest.raises(ValueError, match=r"no sample stat kinetic_temperature.*SGHMC, SGNHT"):
-        kinetic_temperature(from_groups({"sample_stats": xr.Dataset()}))
+        stats = xr.Dataset({"step_size": (("chain", "draw"), np.ones((2, 3)))})
+        kinetic_temperature(from_groups({"sample_stats": stats}))
     with pytest.raises(ValueError, match="without a sample_stats"):
         kinetic_temperature(SimpleNamespace())
 

@@ -278,7 +278,7 @@ def test_exact_gradients_say_why(build, caplog):
     assert list(sliced(cheap(model, batch_size={"other": 10}))) == ["other"]
 
 
-def test_few_rows_and_no_wish_need_no_reason():
+def test_few_rows_and_no_request_need_no_reason():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("a"), observed=Y)
     for batch_size in ("auto", None):

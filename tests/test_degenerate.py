@@ -273,7 +273,8 @@ def test_what_corrects_itself_needs_no_gradient(monkeypatch):
 
 
 def test_a_chain_that_left_the_support_says_so():
-    told = divergence("sgnht, draw 3", 0.1, 3, False, first=True, tuned=True, left="'o' is -inf.")
+    settings = {"first": True, "tuned": True, "left": "'o' is -inf."}
+    told = divergence("sgnht, draw 3", "the state became non-finite", 0.1, 3, False, **settings)
     assert "left the support. 'o' is -inf. It repeats" in told.message
     assert "bias_tolerance" not in told.message
 
