@@ -223,14 +223,14 @@ def test_impossible_numbers_are_not_printed_beside_a_verdict():
     nothing = np.full(2, 0.1)
     wide = np.array([0.01, 1.0])
     result = Implied(np.array([1.0, -0.03]), wide, nothing, nothing, joint=True, gradients=40)
-    sds, means = _sds(("a", "b"), result, ""), _means(("a", "b"), result, "")
+    sds, means = _sds(("a", "b"), result, "", 0.0), _means(("a", "b"), result, "", 0.0)
     assert sds.verdict == "PASS" and "1.00 to 1.00" in sds.passed
     assert "Not conclusive for b" in sds.notes[-1] and means.verdict == "PASS"
     wrong = Implied(np.array([1.0, -9.0]), nothing, nothing, nothing, joint=True, gradients=40)
-    (alarm,) = _sds(("a", "b"), wrong, "").alarms
+    (alarm,) = _sds(("a", "b"), wrong, "", 0.0).alarms
     assert "nan" not in alarm.text and "b moves downhill" in alarm.text
     none = Implied(-nothing, 10 * nothing, nothing, nothing, joint=True, gradients=40)
-    found = _sds(("a", "b"), none, "")
+    found = _sds(("a", "b"), none, "", 0.0)
     assert found.verdict == "NOT DONE" and "nan" not in str(found.notes)
     assert "2.00 ± 0.10 times" in times_of(2.0, 0.1)
     assert "times" not in times_of(-0.03, 0.1) and "downhill" in times_of(-0.03, 0.1)

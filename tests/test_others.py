@@ -272,6 +272,7 @@ def test_potentials_that_are_kept_are_those_of_new_data():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This step method does not sample")
 @pytest.mark.parametrize(
     "settings", [{}, {"batches": "blocks"}, {"batches": "random", "gradient": "plain"}], ids=str
 )
