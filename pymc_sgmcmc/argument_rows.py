@@ -8,7 +8,7 @@ import numpy as np
 from pymc import Model
 from pytensor.graph.basic import Variable
 
-from pymc_sgmcmc.checks import natural, positive_or_auto, shortened
+from pymc_sgmcmc.checks import check_axes, natural, positive_or_auto, shortened
 from pymc_sgmcmc.constraints import Flag, Instance, MappingOf, Names, Optional, Ruled, Whole
 
 __all__ = [
@@ -113,8 +113,6 @@ THERMAL_MASS = Ruled(
 
 
 def _rows(name: str, value: Any) -> None:
-    from pymc_sgmcmc.row_axes import check_axes  # here, as it imports what imports this
-
     check_axes(value)
 
 

@@ -1,6 +1,6 @@
 """Checks of what a user gives: each error names the argument, its value, and the remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -80,3 +80,15 @@ def per_coordinate(name: str, value: Any, size: int, *, zero: bool = False) -> n
         kind = "non-negative" if zero else "positive"
         raise ValueError(f"{name}={shortened(value)} must be {kind} and finite.")
     return array
+
+
+def check_axes(axes: Any) -> dict[str, int | None]:
+    """Return what the user gave as ``rows=``, or raise if it is no mapping to axes."""
+    if not isinstance(axes, Mapping):
+        raise TypeError(
+            f"rows={axes!r} is not a mapping: pass rows={{'name of data': axis or None}}."
+        )
+    for name, axis in axes.items():
+        if isinstance(axis, bool) or not isinstance(axis, Integral | None):
+            raise TypeError(f"rows={{{name!r}: {axis!r}}}: pass the axis, an integer, or None.")
+    return dict(axes)

@@ -15,11 +15,12 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.batch_rows import FEW, BatchRows, LatentRows, with_indices_at_data
 from pymc_sgmcmc.batching import BatchRequest
+from pymc_sgmcmc.checks import check_axes
 from pymc_sgmcmc.computed import Computed, describe, with_computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.dependence import Dependence
 from pymc_sgmcmc.parts import Part
-from pymc_sgmcmc.row_axes import check_axes, number_of_rows, row_dim, value_of
+from pymc_sgmcmc.row_axes import number_of_rows, row_dim, value_of
 from pymc_sgmcmc.rows import RowData, RowGroup, row_data
 from pymc_sgmcmc.selection import NotByRow
 from pymc_sgmcmc.separation import prove_separation

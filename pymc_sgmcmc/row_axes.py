@@ -1,8 +1,4 @@
-"""The dimension and the number of the rows of observed variables, and the axes that users give."""
-
-from collections.abc import Mapping
-from numbers import Integral
-from typing import Any
+"""The dimension and the number of the rows of observed variables."""
 
 import numpy as np
 from pymc import Model
@@ -13,7 +9,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
 
-__all__ = ["check_axes", "number_of_rows", "row_dim", "value_of"]
+__all__ = ["number_of_rows", "row_dim", "value_of"]
 
 
 def value_of(leaf: SharedVariable | Constant) -> np.ndarray:
@@ -37,15 +33,3 @@ def number_of_rows(model: Model, rv: TensorVariable) -> int:
     """Return the length of the leading axis of the observed values."""
     value = model.rvs_to_values[rv]
     return int(interpreted([], [value.shape[0]])()[0])
-
-
-def check_axes(axes: Any) -> dict[str, int | None]:
-    """Return what the user gave as ``rows=``, or raise if it is no mapping to axes."""
-    if not isinstance(axes, Mapping):
-        raise TypeError(
-            f"rows={axes!r} is not a mapping: pass rows={{'name of data': axis or None}}."
-        )
-    for name, axis in axes.items():
-        if isinstance(axis, bool) or not isinstance(axis, Integral | None):
-            raise TypeError(f"rows={{{name!r}: {axis!r}}}: pass the axis, an integer, or None.")
-    return dict(axes)
