@@ -66,9 +66,9 @@ class Amortised(Momentum, ABC):
         if self._moved or np.isnan(start["u"]):  # else it is known since the last draw
             start["u"] = self.target.value_and_gradient(q)[0]
         self.carried = tuple(start.values())
-        output, last = super()._advance(q)
+        output, last, rows = super()._advance(q)
         if not output.is_finite:
-            return output, last
+            return output, last, rows
         end = dict(zip(start, output.state, strict=True))
         end["u"] = self.target.value_and_gradient(self._to_position(output.q))[0]
         log_ratio = (start["u"] - end["u"] + float(end["r"])) / self.temperature
@@ -81,4 +81,4 @@ class Amortised(Momentum, ABC):
             change = gain(self.draw) * (acceptance - self.target_accept)
             end["factor"] = end["factor"] * math.exp(change)
         end["acceptance"] = acceptance
-        return output._replace(state=tuple(map(np.asarray, end.values()))), last
+        return output._replace(state=tuple(map(np.asarray, end.values()))), last, rows

@@ -84,9 +84,11 @@ class CheckedArguments:
         positional = [p.name for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
         _refuse_unknown(cls.__name__, kwargs, _names_of(cls))
         _check(rows_of(cls), dict(zip(positional, args)) | kwargs)
-        model_of(kwargs.get("model"))
         make = super().__new__
-        return make(cls) if make is object.__new__ else make(cls, *args, **kwargs)
+        if make is object.__new__:  # also of a copy in another process, where there is no model
+            return make(cls)
+        model_of(kwargs.get("model"))
+        return make(cls, *args, **kwargs)
 
 
 def _names_of(cls: type) -> list[str]:

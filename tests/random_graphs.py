@@ -95,7 +95,7 @@ class Graphs:
         ignored = {"disconnected_inputs": "ignore", "return_disconnected": "none"}
         try:
             of = [g for g in pt.grad(pt.sum(made.of), by, **ignored) if g is not None]
-        except NotImplementedError:  # of TakeRows
+        except (NotImplementedError, TypeError):  # of TakeRows; of argmax, of integers
             return made.of
         return self._one_of(of) if of else made.of
 
