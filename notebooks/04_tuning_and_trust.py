@@ -221,7 +221,9 @@ assert said == {"width"} and not cured
 
 # %% [markdown]
 # Rare features make gradients so noisy that tuning comes to the end of its means: the two here have
-# ten rows of twenty thousand each. **Cure**: batches of your own, as large as you can pay for.
+# ten rows of twenty thousand each. The draws are right all the same, and no warning says otherwise:
+# the noise costs pace, which effective sizes show. Larger batches of your own may be worth their
+# price.
 
 # %%
 rare = (rng.random((20_000, 3)) < [1, 0.0005, 0.0005]).astype(float)
@@ -234,7 +236,7 @@ with pm.Model() as rare_model:
     _, cured = sample(SGNHT(batch_size=10_000))
 
 # %%
-assert said == {"bound"} and not cured
+assert not {"bound", "width"} & (said | cured)
 
 # %% [markdown]
 # A control variate whose centre is far from where the chain is costs noise instead. Two modes of

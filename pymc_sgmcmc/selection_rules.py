@@ -8,6 +8,7 @@ from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
     Join,
+    MakeVector,
     Split,
     get_underlying_scalar_constant_value,
 )
@@ -21,6 +22,8 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.compat import GATHERS
+from pymc_sgmcmc.indices import entries_of, is_whole
 from pymc_sgmcmc.selection import NotByRow, Selection, Steps, select_through
 from pymc_sgmcmc.sparse_dot import SparseDot, SparsePull
 
@@ -225,4 +228,26 @@ def _(op, x, axis, selection) -> Steps:
             lengths = [shape[k] for k in range(x.type.ndim)]
             lengths[axis] = selection.length(lengths[axis])
             return (yield whole, own).reshape(lengths, ndim=x.type.ndim)
+    if (looked_up := _looked_up(whole, shape, before, after)) is not None:
+        return (yield looked_up, axis)
     raise NotByRow("the rows are reshaped")
+
+
+def _looked_up(whole, shape, before, after) -> TensorVariable | None:
+    """Return ``x[index].reshape((n, m, ...))`` as ``x[index.reshape((n, m))]``, if it is one."""
+    node, kept = whole.owner, len(before) - 1
+    split = len(after) - kept
+    vector = (
+        node is not None
+        and isinstance(node.op, GATHERS)
+        and (entries := entries_of(node)) is not None
+        and not isinstance(entries[0], slice)
+        and entries[0].type.ndim == 1
+        and all(is_whole(entry) for entry in entries[1:])
+    )
+    if not vector or split < 1 or after[split:] != before[1:]:
+        return None
+    # Each by itself: the length of an axis of parameters may stand beside them.
+    made = shape.owner is not None and isinstance(shape.owner.op, MakeVector)
+    lengths = [shape.owner.inputs[k] if made else shape[k] for k in range(split)]
+    return node.inputs[0][entries[0].reshape(lengths, ndim=split)]

@@ -50,6 +50,7 @@ class Compiler:
 
     def __init__(self, name: str, included: tuple[str, ...] | None = None):
         self._backend, self._included = Backend(name), included
+        self._backend._register_numba_code()
 
     @property
     def mode(self):

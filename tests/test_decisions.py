@@ -21,6 +21,8 @@ from pymc_sgmcmc.row_terms import row_terms
 from pymc_sgmcmc.rows import RowGroup, row_data
 from pymc_sgmcmc.selection import NotByRow
 from pymc_sgmcmc.separation import prove_separation
+from pymc_sgmcmc.target import Target
+from tests.helpers import INTERPRETED
 from tests.slow import slow_but
 from tests.test_target import agrees, cheap
 
@@ -407,3 +409,25 @@ def test_the_decisions_are_in_the_step():
         lags()
         step = SGNHT(step_size=0.01, batch_size=3, model=model)
     assert [d.name for d in step.target.decisions] == ["y"]
+
+
+def test_parameters_that_are_looked_up_for_each_word_of_a_document():
+    """An index of all words end to end, of which a document has a row, as in topic models."""
+    rng, shape = np.random.default_rng(0), (30, 4)
+    words, number = rng.integers(7, size=shape), rng.integers(1, 4, size=shape)
+
+    def documents(number, topics, words):
+        topics = topics.reshape(topics.shape[-2:]).T
+        each = pt.log(topics)[words.ravel()].reshape((*words.shape, topics.shape[1]))
+        return pt.sum(pt.cast(number, "float64")[..., None] * each, axis=(-2, -1))
+
+    with pm.Model() as model:
+        theta = pm.Gamma("theta", 0.5, 1, shape=(3, 7))
+        topics = theta / theta.sum(axis=-1, keepdims=True)
+        data = pm.Data("words", words), pm.Data("number", number)
+        pm.CustomDist("y", topics, data[0], logp=documents, observed=data[1],
+                      signature="(k,v),(l)->(l)")  # fmt: skip
+    target = Target(model, model.value_vars, batch_size=5, backend=INTERPRETED)
+    q = rng.normal(size=target.size)
+    each = [target.value_and_gradient(q, [np.array([i])])[1] for i in range(shape[0])]
+    np.testing.assert_allclose(np.mean(each, axis=0), target.value_and_gradient(q)[1], rtol=1e-10)
