@@ -319,25 +319,27 @@ assert not check(idata, non_centred, progressbar=False).alarms
 
 # %% [markdown]
 # **No posterior at all**: a flat prior, and data that a line separates perfectly. The likelihood
-# grows for ever.
+# grows for ever, and the chains say so before they draw anything:
 
 # %%
 x_axis = np.linspace(-1, 1, 400)
-with pm.Model() as separable:
+with pm.Model():
     b = pm.Flat("b", initval=0.0)
     pm.Bernoulli("y", logit_p=b * x_axis, observed=(x_axis > 0).astype(int))
-    idata, said = sample(SGNHT(), draws=300)
-found = check(idata, separable, progressbar=False)
-print(textwrap.fill(found.alarms[0].text, 96))
+    try:
+        sample(SGNHT())
+    except ParallelSamplingError as error:
+        message = str(error)
+        print(textwrap.fill(message, 96))
 
 # %%
-with pm.Model() as with_prior:
+with pm.Model():
     b = pm.Normal("b", 0, 10)
     pm.Bernoulli("y", logit_p=b * x_axis, observed=(x_axis > 0).astype(int))
     _, cured = sample(SGNHT())
 
 # %%
-assert said and not found.conclusive and not cured
+assert "improper" in message and not cured
 
 # %% [markdown]
 # ## A temperature that is not 1
@@ -416,6 +418,7 @@ assert not check(together, modes, progressbar=False).alarms
 # | centre | the control variate's centre is of no use | `gradient="auto"`, or plain |
 # | bound | rare or heavy rows | a larger `batch_size` of your own |
 # | metric | parameters cannot be told apart | centre, orthogonalise, a tighter prior |
+# | improper (an error) | the data leave a flat prior as it is | a proper prior |
 # | mixing | several modes, a funnel, or too short | reparametrise, run longer |
 
 # %%

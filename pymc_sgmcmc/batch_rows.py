@@ -23,14 +23,12 @@ from pymc_sgmcmc.density import is_minus_infinity
 from pymc_sgmcmc.dependence import Dependence
 from pymc_sgmcmc.indices import entries_of, is_whole, places
 from pymc_sgmcmc.parts import Part, cells
-from pymc_sgmcmc.row_axes import value_of
+from pymc_sgmcmc.row_axes import FEW_ROWS, value_of
 from pymc_sgmcmc.selection import NotByRow, Selection, Steps, select_through
 from pymc_sgmcmc.selection_rules import rebuilt
 
 __all__ = ["BatchRows", "LatentRows", "with_indices_at_data"]
 
-FEW = 256
-"""So many rows are as cheap to compute as those of a batch: an index of them stays where it is."""
 COPIED = 2**28
 """Bytes (256 MB) that the rows which an index takes of data may have, where they are copied so as
 to lie in order; more are found by the index at every inner step."""
@@ -213,7 +211,7 @@ def index_at_data(x: TensorVariable, axis: int, dependence: Dependence) -> Tenso
     elif any(entries[k].type.ndim != 1 or moves(entries[k]) for k in indexed):
         return None
     elif len(indexed) > 1:
-        if np.prod([dependence.shape_of(whole)[k] for k in indexed]) <= FEW:
+        if np.prod([dependence.shape_of(whole)[k] for k in indexed]) <= FEW_ROWS:
             return None
         if any(not is_whole(entry) for entry in entries if isinstance(entry, slice)):
             return None
@@ -225,7 +223,7 @@ def index_at_data(x: TensorVariable, axis: int, dependence: Dependence) -> Tenso
     else:
         (chosen,) = indexed
         part = Part(entries[chosen], dependence)
-    if dependence.shape_of(whole)[chosen] <= FEW:
+    if dependence.shape_of(whole)[chosen] <= FEW_ROWS:
         return None
     try:
         found = part(whole, chosen)

@@ -10,7 +10,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.checks import is_word, natural
 from pymc_sgmcmc.minibatch import batch_size_of, has_total_size, minibatches
-from pymc_sgmcmc.row_axes import number_of_rows, row_dim
+from pymc_sgmcmc.row_axes import FEW_ROWS, number_of_rows, row_dim
 from pymc_sgmcmc.total_sizes import total_sizes
 
 __all__ = ["AUTO", "BatchRequest", "find_requests", "is_auto"]
@@ -19,8 +19,6 @@ AUTO = "auto"
 """The batch size where it is to be tuned."""
 START_SIZE = 128
 """Rows in a batch until then."""
-FEW_ROWS = 256
-"""So many rows are as cheap as a batch: their gradient is exact."""
 
 Shapes = Mapping[TensorVariable, tuple[int, ...]]
 

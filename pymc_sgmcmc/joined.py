@@ -10,10 +10,11 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 import pymc_sgmcmc.joining_rules  # noqa: F401  (registers the rules)
-from pymc_sgmcmc.batching import FEW_ROWS, START_SIZE, BatchRequest, is_auto
+from pymc_sgmcmc.batching import START_SIZE, BatchRequest, is_auto
 from pymc_sgmcmc.direct import evaluate
 from pymc_sgmcmc.forms import is_data_alone, of_one_form
 from pymc_sgmcmc.joining import NotJoined, join
+from pymc_sgmcmc.row_axes import FEW_ROWS
 
 __all__ = ["FEWEST", "Joined", "check_joined", "find_joined", "with_joined"]
 

@@ -13,14 +13,14 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.batch_rows import FEW, BatchRows, LatentRows, with_indices_at_data
+from pymc_sgmcmc.batch_rows import BatchRows, LatentRows, with_indices_at_data
 from pymc_sgmcmc.batching import BatchRequest
 from pymc_sgmcmc.checks import check_axes
 from pymc_sgmcmc.computed import Computed, describe, with_computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.dependence import Dependence
 from pymc_sgmcmc.parts import Part
-from pymc_sgmcmc.row_axes import number_of_rows, row_dim, value_of
+from pymc_sgmcmc.row_axes import FEW_ROWS, number_of_rows, row_dim, value_of
 from pymc_sgmcmc.rows import RowData, RowGroup, row_data
 from pymc_sgmcmc.selection import NotByRow
 from pymc_sgmcmc.separation import prove_separation
@@ -125,7 +125,7 @@ class Planner:
     def exact(self, term: TensorVariable) -> tuple[TensorVariable, list[Computed]]:
         """The same as `term`, for all rows: what an index takes of data is computed once."""
         arrays = [value_of(x) for x in graph_inputs([term]) if self._is_array(x)]
-        if all(np.size(array) <= FEW for array in arrays):
+        if all(np.size(array) <= FEW_ROWS for array in arrays):
             return term, []
         moved = with_indices_at_data(term, self.dependence)
         if moved is term and self._terms.get(term) is not term:  # else it is one of many, joined

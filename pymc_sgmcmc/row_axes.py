@@ -9,7 +9,10 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.backends import interpreted
 
-__all__ = ["number_of_rows", "row_dim", "value_of"]
+__all__ = ["FEW_ROWS", "number_of_rows", "row_dim", "value_of"]
+
+FEW_ROWS = 256
+"""So many rows are as cheap as those of a batch: all of them are computed."""
 
 
 def value_of(leaf: SharedVariable | Constant) -> np.ndarray:

@@ -21,7 +21,7 @@ from pymc_sgmcmc.backends import interpreted
 
 __all__ = ["rows_per_entry", "warn_about_row_latents"]
 
-FEW_ROWS = 3.0
+ROWS_PER_ENTRY = 3.0
 """Rows an entry, on average, below which a variable is one of the rows. From about so many on an
 entry's posterior owes more to its rows than to its prior, if a row tells as much as the prior."""
 
@@ -61,8 +61,8 @@ def warn_about_row_latents(
         if size < MANY:
             continue
         for rv in model.observed_RVs:
-            rows = rows_per_entry(terms[rv], var, point, most=FEW_ROWS * size)
-            if rows is None or not rows < FEW_ROWS:
+            rows = rows_per_entry(terms[rv], var, point, most=ROWS_PER_ENTRY * size)
+            if rows is None or not rows < ROWS_PER_ENTRY:
                 continue
             warnings.warn(
                 f"{names[var]!r} has {size:,} entries, with {rows:.2g} rows of {rv.name!r} each: "

@@ -13,11 +13,12 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.backends import Backend, interpreted
+from pymc_sgmcmc.backends import Backend
 from pymc_sgmcmc.batching import BatchRequest, find_requests, is_auto
 from pymc_sgmcmc.computed import Computed
 from pymc_sgmcmc.decisions import Decision
 from pymc_sgmcmc.density import log_density_terms
+from pymc_sgmcmc.direct import evaluate
 from pymc_sgmcmc.entries import entry_name, shaped
 from pymc_sgmcmc.evaluation import Evaluation, Part
 from pymc_sgmcmc.inspection import check_dims, check_model, refuse_missing, values_at
@@ -328,11 +329,10 @@ class Target:
         return self._terms
 
     def terms_at(self, q: np.ndarray) -> dict[TensorVariable, np.ndarray]:
-        """Their values at `q` (d,). Interpreted: seconds, and no compiler."""
-        values = dict(zip(self.vars, shaped(q, self.shapes), strict=True))
-        outputs = interpreted(self.vars, list(self._terms.values()))(
-            *(np.asarray(value, dtype=var.dtype) for var, value in values.items())
-        )
+        """Return their values at `q` (d,), without a compiler."""
+        values = zip(self.vars, shaped(q, self.shapes), strict=True)
+        given = {var: np.asarray(value, dtype=var.dtype) for var, value in values}
+        outputs = evaluate(list(self._terms.values()), given)
         return dict(zip(self._terms, map(np.asarray, outputs), strict=True))
 
     def warn_about_row_latents(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import pymc_sgmcmc.backends
 from pymc_sgmcmc import SGNHT
-from pymc_sgmcmc.row_latents import FEW_ROWS, rows_per_entry
+from pymc_sgmcmc.row_latents import ROWS_PER_ENTRY, rows_per_entry
 from pymc_sgmcmc.target import Target
 from tests.helpers import INTERPRETED
 
@@ -73,7 +73,7 @@ def test_groups_and_coefficients_are_not(way):
         warnings.simplefilter("error")
         target.warn_about_row_latents()
     (term,) = [target._terms[rv] for rv in target.model.observed_RVs]
-    assert rows_per_entry(term, target.vars[-1], target._point) > FEW_ROWS
+    assert rows_per_entry(term, target.vars[-1], target._point) > ROWS_PER_ENTRY
 
 
 def test_few_rows_are_left_alone():
