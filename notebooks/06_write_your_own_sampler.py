@@ -39,8 +39,8 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pymc_sgmcmc import Recipe, check, compare, report
-from pymc_sgmcmc.base import SGMCMC
 from pymc_sgmcmc.data import wells
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 RANDOM_SEED = 2017
 BLUE, ORANGE = "#0072B2", "#D55E00"  # of Okabe and Ito

@@ -2,15 +2,12 @@
 
 from importlib.metadata import version
 
-from pymc_sgmcmc.annealing import Annealing, GeometricAnnealing, PowerAnnealing
-from pymc_sgmcmc.autocorrelation import autocorrelation_time
-from pymc_sgmcmc.check import Check, check
-from pymc_sgmcmc.checkpoints import load, resume, save
-from pymc_sgmcmc.comparison import compare
-from pymc_sgmcmc.gibbs import Gibbs
-from pymc_sgmcmc.ksd import SteinDiscrepancy, ksd
-from pymc_sgmcmc.minibatch import full_data
+from pymc_sgmcmc.chain.stored_sums import running_sums
+from pymc_sgmcmc.dynamics.annealing import Annealing, GeometricAnnealing, PowerAnnealing
+from pymc_sgmcmc.dynamics.schedules import Constant, CyclicalCosine, Polynomial, Schedule
+from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.plots import (
+    plot_check,
     plot_compare,
     plot_phase,
     plot_step_sizes,
@@ -18,12 +15,16 @@ from pymc_sgmcmc.plots import (
     plot_thermostat,
     plot_width,
 )
-from pymc_sgmcmc.pointwise import log_likelihood
-from pymc_sgmcmc.predictive import predict
-from pymc_sgmcmc.registration import register
-from pymc_sgmcmc.relabel import relabel
-from pymc_sgmcmc.report import report
-from pymc_sgmcmc.resumable import Resumable
+from pymc_sgmcmc.results.autocorrelation import autocorrelation_time
+from pymc_sgmcmc.results.check import Check, check
+from pymc_sgmcmc.results.comparison import compare
+from pymc_sgmcmc.results.ksd import SteinDiscrepancy, ksd
+from pymc_sgmcmc.results.log_likelihood import log_likelihood
+from pymc_sgmcmc.results.predict import predict
+from pymc_sgmcmc.results.relabel import relabel
+from pymc_sgmcmc.results.temperature import kinetic_temperature
+from pymc_sgmcmc.results.tuning_report import report
+from pymc_sgmcmc.results.weighted import weighted_mean, weighted_quantile
 from pymc_sgmcmc.samplers import (
     AMAGOLD,
     GMC,
@@ -42,10 +43,11 @@ from pymc_sgmcmc.samplers import (
     Santa,
     gSGNHT,
 )
-from pymc_sgmcmc.schedules import Constant, CyclicalCosine, Polynomial, Schedule
-from pymc_sgmcmc.stored_sums import running_sums
-from pymc_sgmcmc.temperature import kinetic_temperature
-from pymc_sgmcmc.weighted import weighted_mean, weighted_quantile
+from pymc_sgmcmc.samplers.registration import register
+from pymc_sgmcmc.saving.resumable import Resumable
+from pymc_sgmcmc.saving.saved_runs import load, resume, save
+from pymc_sgmcmc.step.gibbs import Gibbs
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __version__ = version("pymc_sgmcmc")
 
@@ -60,6 +62,7 @@ __all__ = [
     "SGGMC",
     "SGHMC",
     "SGLD",
+    "SGMCMC",
     "SGNHT",
     "SGRHMC",
     "SGRLD",
@@ -85,6 +88,7 @@ __all__ = [
     "ksd",
     "load",
     "log_likelihood",
+    "plot_check",
     "plot_compare",
     "plot_phase",
     "plot_step_sizes",

@@ -28,7 +28,7 @@ def frozen_heap():
 def no_fallback():
     """Nothing but tests of the fallback has it: they take back what it said."""
     yield
-    ours = sys.modules.get("pymc_sgmcmc.ours")
+    ours = sys.modules.get("pymc_sgmcmc.compile.additions")
     said = ours.SAID.copy() if ours else ()
     if ours:
         ours.SAID.clear()

@@ -12,10 +12,10 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from pymc_sgmcmc import Polynomial
-from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.estimator import Estimator
-from pymc_sgmcmc.kernel import Kernel
-from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc.chain.kernel import Kernel
+from pymc_sgmcmc.chain.moments import MOMENTS
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})

@@ -11,7 +11,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from pymc_sgmcmc.gather import take_rows
+from pymc_sgmcmc.compile.take_rows import take_rows
 
 __all__ = ["KNOWN", "ONE", "Graphs", "Tensor"]
 

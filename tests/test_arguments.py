@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import pymc_sgmcmc
-import pymc_sgmcmc.backends
+import pymc_sgmcmc.compile.backend
 from pymc_sgmcmc import (
     PSGLD,
     SGHMC,
@@ -23,10 +23,10 @@ from pymc_sgmcmc import (
     ksd,
     weighted_quantile,
 )
-from pymc_sgmcmc.argument_rows import BATCH_SIZE, METRIC
-from pymc_sgmcmc.arguments import CheckedArguments, _names_of, check_given, rows_of
-from pymc_sgmcmc.checks import shortened
-from pymc_sgmcmc.constraints import Either, NotTaken, Optional, Positive, Whole, Word
+from pymc_sgmcmc._utils.argument_rows import BATCH_SIZE, METRIC
+from pymc_sgmcmc._utils.arguments import CheckedArguments, _names_of, check_given, rows_of
+from pymc_sgmcmc._utils.constraints import Either, NotTaken, Optional, Positive, Whole, Word
+from pymc_sgmcmc._utils.validation import shortened
 
 FOUND = {"Check", "SteinDiscrepancy"}
 """What functions return, and no user makes."""
@@ -43,7 +43,7 @@ def nothing_is_done(monkeypatch):
     def function(*args, **kwargs):
         raise AssertionError("too late")
 
-    monkeypatch.setattr(pymc_sgmcmc.backends.Backend, "function", function)
+    monkeypatch.setattr(pymc_sgmcmc.compile.backend.Backend, "function", function)
     monkeypatch.setattr(pm.Model, "initial_point", function)
 
 
@@ -210,7 +210,7 @@ def test_a_row_that_is_missing_is_seen():
 
 def test_functions_stay_what_they_are():
     assert inspect.signature(check).parameters.keys() == {"idata", "model", "progressbar"}
-    assert check.__module__ == "pymc_sgmcmc.check" and check.__doc__.startswith("Look for")
+    assert check.__module__ == "pymc_sgmcmc.results.check" and check.__doc__.startswith("Look for")
     assert check.__globals__ is inspect.getmodule(check).__dict__  # where doctest looks
     with pytest.raises(TypeError, match="temperature=0j is not a number"):
         check_given(SGLD, temperature=0j)

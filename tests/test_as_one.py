@@ -9,9 +9,9 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.link.c.basic import CLinker
 
-from pymc_sgmcmc.as_one import Call
-from pymc_sgmcmc.backends import Backend, CompiledGraph, interpreted
-from pymc_sgmcmc.gather import take_rows
+from pymc_sgmcmc.compile.backend import Backend, CompiledGraph, interpreted
+from pymc_sgmcmc.compile.c_subgraph import Call
+from pymc_sgmcmc.compile.take_rows import take_rows
 
 C = Backend("c")
 

@@ -8,11 +8,11 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_sgmcmc.add_at import AddAt
-from pymc_sgmcmc.backends import Backend, CompiledGraph
-from pymc_sgmcmc.compiling import compiling
-from pymc_sgmcmc.contiguous import Contiguous
-from pymc_sgmcmc.gather import take_rows
+from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.compile.compiling import compiling
+from pymc_sgmcmc.compile.elementwise_loops import Contiguous
+from pymc_sgmcmc.compile.scatter_add import AddAt
+from pymc_sgmcmc.compile.take_rows import take_rows
 from pymc_sgmcmc.samplers import SGLD
 from tests.samplers import draws, regression, sample
 from tests.slow import slow_but

@@ -8,15 +8,15 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-import pymc_sgmcmc.batches
+import pymc_sgmcmc.posterior.batch_sources
 from pymc_sgmcmc import SGHMC
-from pymc_sgmcmc.backends import CompiledGraph
-from pymc_sgmcmc.balance import injected
-from pymc_sgmcmc.batches import Blocks
-from pymc_sgmcmc.coordinates import Coordinates
-from pymc_sgmcmc.estimator import Estimator
-from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuned import Tuned
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.compile.backend import CompiledGraph
+from pymc_sgmcmc.dynamics.noise_budget import injected
+from pymc_sgmcmc.posterior.batch_sources import Blocks
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED, PYTHON
 from tests.samplers import draws, sample
 from tests.slow import slow_but
@@ -30,7 +30,7 @@ def rng(seed=1):
 
 def order_of(n=N):
     """The rows in the order in which blocks hold them."""
-    return pymc_sgmcmc.batches._shuffled(0, n)
+    return pymc_sgmcmc.posterior.batch_sources._shuffled(0, n)
 
 
 def build(x, y, axis=0, **kwargs):
@@ -230,7 +230,9 @@ def variance_of_blocks(order, g):
 def test_noise_of_blocks_of_sorted_data(planted, monkeypatch):
     """It is that of rows without replacement, within what one shuffle leaves to chance."""
     if planted:
-        monkeypatch.setattr(pymc_sgmcmc.batches, "_shuffled", lambda seed, n: np.arange(n))
+        monkeypatch.setattr(
+            pymc_sgmcmc.posterior.batch_sources, "_shuffled", lambda seed, n: np.arange(n)
+        )
     x, y = straight_line()
     _, target = build(x, y, batch_size=BATCH)
     q, estimate = np.array([1.1, -1.9]), estimate_of(target, BATCH)

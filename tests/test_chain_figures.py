@@ -12,12 +12,11 @@ from pymc_sgmcmc import (
     SGHMC,
     SGLD,
     SGNHT,
-    autocorrelation,
     autocorrelation_time,
     kinetic_temperature,
-    temperature,
 )
-from pymc_sgmcmc.compat import from_groups
+from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc.results import autocorrelation, temperature
 from tests.helpers import gaussian_law, numbers, score, sghmc_euler
 from tests.samplers import sample
 from tests.slow import slow_but

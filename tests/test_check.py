@@ -5,13 +5,14 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_sgmcmc import evaluation
-from pymc_sgmcmc.check import Checker, check
-from pymc_sgmcmc.exact_gradients import ExactGradients, thinned
-from pymc_sgmcmc.implied import BLOCKS, implied
-from pymc_sgmcmc.mixing import MOST, mixing
-from pymc_sgmcmc.significance import ALPHA, critical
-from pymc_sgmcmc.unconstrained import FlatDraws, flat_draws
+from pymc_sgmcmc import plot_check
+from pymc_sgmcmc._utils.significance import ALPHA, critical
+from pymc_sgmcmc.model.unconstrain import FlatDraws, flat_draws
+from pymc_sgmcmc.posterior import evaluation
+from pymc_sgmcmc.results.check import Checker, check
+from pymc_sgmcmc.results.exact_gradients import ExactGradients, thinned
+from pymc_sgmcmc.results.gradient_regression import BLOCKS, implied
+from pymc_sgmcmc.results.mixing import MOST, mixing
 from tests.drawn import posterior_of
 from tests.helpers import INTERPRETED, PYTHON
 
@@ -138,7 +139,7 @@ def test_unusable_coordinate_is_no_pass(regression, bad):
     found = regression.check(beta)
     assert not found.conclusive and "beta[4]" in found.alarms[0].text
     assert "NOT DONE" in str(found)
-    found.plot()
+    plot_check(found)
 
 
 def test_one_chain_is_checked_by_its_halves(regression):
@@ -155,7 +156,7 @@ def test_few_draws(regression):
 
 
 def test_plot(regression):
-    ax = regression.check(regression.draws()).plot()
+    ax = plot_check(regression.check(regression.draws()))
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"beta[{i}]" for i in range(D)]
     assert "sd" in ax.get_xlabel()
     matplotlib.pyplot.close("all")

@@ -15,8 +15,8 @@ from pymc.exceptions import SamplingError
 from pymc.sampling.parallel import ParallelSamplingError
 
 from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
-from pymc_sgmcmc.compat import ChainStep
-from pymc_sgmcmc.schedules import as_schedule
+from pymc_sgmcmc._utils.compat import ChainStep
+from pymc_sgmcmc.dynamics.schedules import as_schedule
 from tests.samplers import CASES, DEFAULTS, OTHERS, TYPICAL, built, draws, regression, sample
 from tests.slow import slow_but
 

@@ -17,14 +17,15 @@ from pytensor.link.c.op import COp
 from pytensor.scan.op import Scan
 from pytensor.tensor.math import All
 
-from pymc_sgmcmc import AMAGOLD, GMC, SGHMC, SGLD, SGNHT, target
-from pymc_sgmcmc.as_one import Call
-from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.gather import TakeRows
-from pymc_sgmcmc.kernel_output import KernelOutput
-from pymc_sgmcmc.loop import Loop
-from pymc_sgmcmc.moments import MOMENTS
-from pymc_sgmcmc.observed import SUMMED
+from pymc_sgmcmc import AMAGOLD, GMC, SGHMC, SGLD, SGNHT
+from pymc_sgmcmc.chain.kernel_output import KernelOutput
+from pymc_sgmcmc.chain.moments import MOMENTS
+from pymc_sgmcmc.chain.monitor import SUMMED
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.c_loop import Loop
+from pymc_sgmcmc.compile.c_subgraph import Call
+from pymc_sgmcmc.compile.take_rows import TakeRows
+from pymc_sgmcmc.posterior import target
 from tests.samplers import draws, sample
 from tests.slow import slow_but
 from tests.test_conformance import begin, walk
@@ -93,7 +94,9 @@ def test_clang_is_told_that_one_function_is_deeper_than_it_expects(model, monkey
     with model:
         _, loop = loop_of(SGLD(step_size=0.001, batch_size=20))
     assert not any("bracket" in flag for flag in loop.maker.linker.compile_args())
-    monkeypatch.setattr("pymc_sgmcmc.one_function.config", SimpleNamespace(cxx="/usr/bin/clang++"))
+    monkeypatch.setattr(
+        "pymc_sgmcmc.compile.c_linker.config", SimpleNamespace(cxx="/usr/bin/clang++")
+    )
     assert "-fbracket-depth=100000" in loop.maker.linker.compile_args()
 
 
@@ -170,7 +173,7 @@ def test_no_step_checks_parameters_or_supports(model):
 @pytest.mark.parametrize("summed", [SUMMED, 2], ids=["few coordinates", "many"])
 @pytest.mark.parametrize("backend", slow_but(["c"], ["c", "numba"]))
 def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch):
-    monkeypatch.setattr("pymc_sgmcmc.base.SUMMED", summed)
+    monkeypatch.setattr("pymc_sgmcmc.step.step_method.SUMMED", summed)
     with model:
         step = SGNHT(backend=backend, batch_size=20)
 
@@ -228,7 +231,7 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
     with pm.Model():
         pm.Normal("x", shape=d)
         some, of_some = run(), seen[-1]
-        monkeypatch.setattr("pymc_sgmcmc.base.SUMMED", d * steps)
+        monkeypatch.setattr("pymc_sgmcmc.step.step_method.SUMMED", d * steps)
         every, of_all = run(), seen[-1]
     np.testing.assert_array_equal(some, every)
     assert (of_some.summed, of_all.summed) == (summed, steps)
@@ -241,7 +244,7 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
 @pytest.mark.slow
 def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
     """Whatever the number of its steps: here 50 blocks of one step."""
-    monkeypatch.setattr("pymc_sgmcmc.lifecycle.BLOCK", 1)
+    monkeypatch.setattr("pymc_sgmcmc.chain.lifecycle.BLOCK", 1)
     d = 10_000
     peak = {}
 
@@ -272,7 +275,7 @@ def test_trajectories_are_summed_once_a_draw_whatever_the_blocks(sampler, monkey
         return step.running_sums
 
     whole = run()
-    monkeypatch.setattr("pymc_sgmcmc.lifecycle.BLOCK", 1)  # blocks of one step
+    monkeypatch.setattr("pymc_sgmcmc.chain.lifecycle.BLOCK", 1)  # blocks of one step
     parts = run()
     assert whole.steps == parts.steps == 6
     np.testing.assert_allclose(parts.sums, whole.sums)

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from pymc_sgmcmc.curvature import equilibrated, factor_of, hessian, largest_curvature, steepest
+from pymc_sgmcmc.tuning.curvature import (
+    equilibrated,
+    factor_of,
+    hessian,
+    largest_curvature,
+    steepest,
+)
 
 
 def rotated(eigenvalues, seed=1):

@@ -12,16 +12,16 @@ from pymc.exceptions import ImputationWarning
 from pytensor.graph.traversal import graph_inputs
 
 from pymc_sgmcmc import SGNHT
-from pymc_sgmcmc.batch_rows import BatchRows
-from pymc_sgmcmc.decisions import Decision
-from pymc_sgmcmc.density import log_density_terms
-from pymc_sgmcmc.dependence import Dependence
-from pymc_sgmcmc.refusal import RowsDoNotSeparate
-from pymc_sgmcmc.row_terms import row_terms
-from pymc_sgmcmc.rows import RowGroup, row_data
-from pymc_sgmcmc.selection import NotByRow
-from pymc_sgmcmc.separation import prove_separation
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.model.errors import RowsDoNotSeparate
+from pymc_sgmcmc.model.log_density import log_density_terms
+from pymc_sgmcmc.posterior.row_likelihood import row_terms
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.batch_rows import BatchRows
+from pymc_sgmcmc.rows.decisions import Decision
+from pymc_sgmcmc.rows.dependence import Dependence
+from pymc_sgmcmc.rows.groups import RowGroup, row_data
+from pymc_sgmcmc.rows.selection import NotByRow
+from pymc_sgmcmc.rows.separation import prove_separation
 from tests.helpers import INTERPRETED
 from tests.slow import slow_but
 from tests.test_target import agrees, cheap
@@ -153,8 +153,8 @@ QUICK = [f for f in SEPARATE if f not in (basis, joined_rows, chosen_columns)]
 @pytest.mark.parametrize("build", slow_but(QUICK, SEPARATE))
 def test_these_are_sliced(build, monkeypatch):
     """Gradients on the parts of any partition have the exact one as their mean."""
-    monkeypatch.setattr("pymc_sgmcmc.batch_rows.FEW_ROWS", 1)
-    monkeypatch.setattr("pymc_sgmcmc.computed.FEW", 1)
+    monkeypatch.setattr("pymc_sgmcmc.rows.batch_rows.FEW_ROWS", 1)
+    monkeypatch.setattr("pymc_sgmcmc.rows.computed.FEW", 1)
     with pm.Model() as model:
         build()
     target = cheap(model, batch_size=1)
@@ -163,8 +163,8 @@ def test_these_are_sliced(build, monkeypatch):
 
 
 def test_the_axis_is_the_longest_that_separates(monkeypatch):
-    monkeypatch.setattr("pymc_sgmcmc.batching.FEW_ROWS", 4)
-    monkeypatch.setattr("pymc_sgmcmc.batching.START_SIZE", 2)
+    monkeypatch.setattr("pymc_sgmcmc.rows.requests.FEW_ROWS", 4)
+    monkeypatch.setattr("pymc_sgmcmc.rows.requests.START_SIZE", 2)
     for build, axis, rows in [(panel, 1, N), (walk_along_a_panel, 0, 5)]:
         with pm.Model() as model:
             build()
@@ -192,7 +192,7 @@ def test_an_axis_of_latents_is_left_for_another():
 
 
 def test_data_are_computed_anew(monkeypatch):
-    monkeypatch.setattr("pymc_sgmcmc.computed.FEW", 1)
+    monkeypatch.setattr("pymc_sgmcmc.rows.computed.FEW", 1)
     for build in (standardised, joined_columns):
         with pm.Model() as model:
             build()

@@ -9,18 +9,18 @@ import pytensor.tensor as pt
 import pytest
 from pymc.exceptions import SamplingError
 
-import pymc_sgmcmc.backends
+import pymc_sgmcmc.compile.backend
 from pymc_sgmcmc import AMAGOLD, GMC, MALA, SGHMC, SGNHT
-from pymc_sgmcmc.coordinates import Coordinates
-from pymc_sgmcmc.degenerate import refuse_degenerate
-from pymc_sgmcmc.density import log_density_terms
-from pymc_sgmcmc.divergences import divergence
-from pymc_sgmcmc.gradient_flow import unreached
-from pymc_sgmcmc.gradient_noise import measure_noise
-from pymc_sgmcmc.locate import Located, locate
-from pymc_sgmcmc.nonfinite import culprit, numbered, without_derivative
-from pymc_sgmcmc.reach import within_reach
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.chain.divergences import divergence
+from pymc_sgmcmc.model.gradient_flow import unreached
+from pymc_sgmcmc.model.log_density import log_density_terms
+from pymc_sgmcmc.posterior.nonfinite import culprit, numbered, without_derivative
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.degenerate import refuse_degenerate
+from pymc_sgmcmc.tuning.gradient_noise import measure_noise
+from pymc_sgmcmc.tuning.locate import Located, locate
+from pymc_sgmcmc.tuning.reach import within_reach
 from tests.helpers import INTERPRETED
 
 N = 300
@@ -41,7 +41,7 @@ def regression(x=X, prior=pm.Normal, **data):
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr("pymc_sgmcmc.locate.ADAM_STEPS", 200)
+    monkeypatch.setattr("pymc_sgmcmc.tuning.locate.ADAM_STEPS", 200)
 
 
 def refused(model, start):
@@ -266,7 +266,7 @@ def test_what_corrects_itself_needs_no_gradient(monkeypatch):
     def function(self, inputs, outputs):
         raise Compiled
 
-    monkeypatch.setattr(pymc_sgmcmc.backends.Backend, "function", function)
+    monkeypatch.setattr(pymc_sgmcmc.compile.backend.Backend, "function", function)
     with disconnected("comparison"), pytest.raises(Compiled):
         MALA(step_size=0.1)
     assert GMC.corrects and AMAGOLD.corrects and not SGHMC.corrects

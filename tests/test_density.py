@@ -8,8 +8,8 @@ from pytensor.graph.traversal import applys_between
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.density import stabilized
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.model.log_density import stabilized
 
 LOGITS = np.array([-800.0, -40.0, -0.3, 0.0, 2.0, 38.0, 800.0])
 

@@ -15,8 +15,7 @@ from scipy.special import gammaln, ive, logsumexp
 from scipy.stats import kstest, vonmises
 
 import pymc_sgmcmc.distributions.numba_code  # noqa: F401
-from pymc_sgmcmc.backends import Backend, interpreted
-from pymc_sgmcmc.density import inside, log_density_terms
+from pymc_sgmcmc.compile.backend import Backend, interpreted
 from pymc_sgmcmc.distributions import (
     OffManifoldError,
     RootDirichlet,
@@ -29,8 +28,9 @@ from pymc_sgmcmc.distributions import (
     VonMisesFisherRV,
 )
 from pymc_sgmcmc.distributions.bessel import bessel, log_bessel
-from pymc_sgmcmc.manifolds import STIEFEL
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.distributions.manifolds import STIEFEL
+from pymc_sgmcmc.model.log_density import inside, log_density_terms
+from pymc_sgmcmc.posterior.target import Target
 
 # d, kappa, log C_d(kappa), A_d(kappa), with 60 digits by mpmath's Bessel functions.
 REFERENCE = np.array(

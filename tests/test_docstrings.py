@@ -9,7 +9,7 @@ import re
 import pytest
 
 import pymc_sgmcmc
-from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 PUBLIC = [getattr(pymc_sgmcmc, name) for name in pymc_sgmcmc.__all__]
 

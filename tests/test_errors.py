@@ -6,7 +6,7 @@ import pymc as pm
 import pytest
 from pymc.exceptions import ImputationWarning
 
-import pymc_sgmcmc.backends
+import pymc_sgmcmc.compile.backend
 from pymc_sgmcmc import (
     PSGHMC,
     PSGLD,
@@ -19,7 +19,7 @@ from pymc_sgmcmc import (
     PowerAnnealing,
     Santa,
 )
-from pymc_sgmcmc.refusal import RowsDoNotSeparate
+from pymc_sgmcmc.model.errors import RowsDoNotSeparate
 
 N = 6
 SAMPLERS = [SGLD, SGHMC, SGNHT, Santa, PSGLD, PSGHMC]
@@ -35,7 +35,7 @@ def nothing_is_compiled(monkeypatch):
     def function(self, inputs, outputs):
         raise Compiled("compiles")
 
-    monkeypatch.setattr(pymc_sgmcmc.backends.Backend, "function", function)
+    monkeypatch.setattr(pymc_sgmcmc.compile.backend.Backend, "function", function)
 
 
 def regression(**data):

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 
 from pymc_sgmcmc import SGHMC, SGNHT
-from pymc_sgmcmc.batches import Random
-from pymc_sgmcmc.coordinates import Coordinates
-from pymc_sgmcmc.divergences import (
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.chain.divergences import (
     ENERGY_CHANCE,
     ENERGY_ROOM,
     FARTHEST,
@@ -19,11 +18,12 @@ from pymc_sgmcmc.divergences import (
     Bounds,
     reason,
 )
-from pymc_sgmcmc.kernel_output import KernelOutput
-from pymc_sgmcmc.noise_rules import Heating
-from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuned import Plan, Tuned
-from pymc_sgmcmc.tuning import Tuner
+from pymc_sgmcmc.chain.kernel_output import KernelOutput
+from pymc_sgmcmc.dynamics.noise_rules import Heating
+from pymc_sgmcmc.posterior.batch_sources import Random
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.tuned import Plan, Tuned
+from pymc_sgmcmc.tuning.tuner import Tuner
 from tests.helpers import INTERPRETED, PYTHON
 from tests.samplers import draws, sample
 

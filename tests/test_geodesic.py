@@ -5,8 +5,14 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_sgmcmc import GMC, SGGMC, SGLD, check, gSGNHT, manifolds
-from pymc_sgmcmc.distributions import RootDirichlet, UniformSphere, UniformStiefel, VonMisesFisher
+from pymc_sgmcmc import GMC, SGGMC, SGLD, check, gSGNHT
+from pymc_sgmcmc.distributions import (
+    RootDirichlet,
+    UniformSphere,
+    UniformStiefel,
+    VonMisesFisher,
+    manifolds,
+)
 from tests.helpers import score_mean, simulate, subject
 from tests.samplers import draws, sample
 

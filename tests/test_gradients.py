@@ -8,15 +8,16 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-import pymc_sgmcmc.gradient_noise
+import pymc_sgmcmc.tuning.gradient_noise
 from pymc_sgmcmc import SGNHT
-from pymc_sgmcmc.backends import CompiledGraph
-from pymc_sgmcmc.batches import Random
-from pymc_sgmcmc.coordinates import Coordinates
-from pymc_sgmcmc.estimator import Estimator
-from pymc_sgmcmc.gradient_noise import RowNoise, largest, measure_noise
-from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuned import Tuned
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.compile.backend import CompiledGraph
+from pymc_sgmcmc.dynamics.noise_rules import largest
+from pymc_sgmcmc.posterior.batch_sources import Random
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.gradient_noise import RowNoise, measure_noise
+from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED
 from tests.samplers import draws, regression, sample
 
@@ -273,7 +274,7 @@ def measured(ndim, groups):
     centres = {"plain": None, "one": ANCHORS[0], "two": two}
     coordinates = Coordinates(np.ones(D), FACTORS[ndim])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pymc_sgmcmc.gradient_noise, "BATCHES", 8000)
+        patch.setattr(pymc_sgmcmc.tuning.gradient_noise, "BATCHES", 8000)
         return measure_noise(fast_logistic(), coordinates, points, centres, rng(13))
 
 
@@ -349,7 +350,7 @@ def test_control_variates_of_a_gaussian_mean_have_no_noise(ndim):
 
 def test_noise_of_two_groups(monkeypatch):
     """Each has its own: V = sum_k share_k S_k / n_k. A group of 9 rows is measured 9 at a time."""
-    monkeypatch.setattr(pymc_sgmcmc.gradient_noise, "BATCHES", 4000)
+    monkeypatch.setattr(pymc_sgmcmc.tuning.gradient_noise, "BATCHES", 4000)
     target, y = gaussian()
     noise = plain_noise(target, Coordinates.identity(2), np.zeros((4, 2)), 18)
     S = [50**2 * np.var(y * [1.0, 4.0], axis=0), 9**2 * np.array([np.var(y[:9, 0]), 0.0])]

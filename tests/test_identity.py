@@ -14,9 +14,9 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import Gibbs, Resumable, resume, save
-from pymc_sgmcmc.graph_fingerprints import GraphFingerprints
-from pymc_sgmcmc.identity import NotIdentified, check_identity, declare
-from pymc_sgmcmc.resumable import sampled_identity
+from pymc_sgmcmc.saving.graph_fingerprints import GraphFingerprints
+from pymc_sgmcmc.saving.identity import NotIdentified, check_identity, declare
+from pymc_sgmcmc.saving.resumable import sampled_identity
 from tests.samplers import sample
 
 ROWS = np.linspace(-1, 1, 6)

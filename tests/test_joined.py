@@ -7,11 +7,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-import pymc_sgmcmc.joined
-import pymc_sgmcmc.joining
-from pymc_sgmcmc.joined import FEWEST
-from pymc_sgmcmc.joining import NotJoined
-from pymc_sgmcmc.target import Target
+import pymc_sgmcmc.rows.joined
+import pymc_sgmcmc.rows.joining
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.joined import FEWEST
+from pymc_sgmcmc.rows.joining import NotJoined
 from tests.helpers import INTERPRETED
 
 GROUPS = FEWEST + 1
@@ -136,7 +136,7 @@ def test_new_data_are_seen():
 @pytest.mark.parametrize("mistake", ["group", "common"])
 def test_a_mistake_is_found_and_all_stay_apart(mistake, monkeypatch):
     """The group of a row off by one; a leaf that differs taken for one that all have."""
-    joining = pymc_sgmcmc.joining.Joining
+    joining = pymc_sgmcmc.rows.joining.Joining
     if mistake == "group":
         find = joining._find_rows
 
@@ -146,7 +146,7 @@ def test_a_mistake_is_found_and_all_stay_apart(mistake, monkeypatch):
 
         monkeypatch.setattr(joining, "_find_rows", off_by_one)
     else:
-        monkeypatch.setattr(pymc_sgmcmc.joining, "_are_one", lambda variables: True)
+        monkeypatch.setattr(pymc_sgmcmc.rows.joining, "_are_one", lambda variables: True)
     assert not target_of(model_of())._joined
 
 

@@ -5,11 +5,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-import pymc_sgmcmc.joining_rules  # noqa: F401
-from pymc_sgmcmc.backends import interpreted
-from pymc_sgmcmc.density import flat_gradient, log_density_terms
-from pymc_sgmcmc.forms import is_data_alone, of_one_form
-from pymc_sgmcmc.joining import NotJoined, join
+import pymc_sgmcmc.rows.joining_rules  # noqa: F401
+from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.model.log_density import flat_gradient, log_density_terms
+from pymc_sgmcmc.rows.forms import is_data_alone, of_one_form
+from pymc_sgmcmc.rows.joining import NotJoined, join
 
 LENGTHS = (7, 12, 3, 9)
 RNG = np.random.default_rng(3)

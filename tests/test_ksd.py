@@ -8,10 +8,11 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_sgmcmc import SteinDiscrepancy, ksd, stein
-from pymc_sgmcmc.ksd import independent, stein_test
-from pymc_sgmcmc.stein import signs, standardized, stein_sums
-from pymc_sgmcmc.unconstrained import FlatDraws
+from pymc_sgmcmc import SteinDiscrepancy, ksd
+from pymc_sgmcmc.model.unconstrain import FlatDraws
+from pymc_sgmcmc.results import stein
+from pymc_sgmcmc.results.ksd import independent, stein_test
+from pymc_sgmcmc.results.stein import signs, standardized, stein_sums
 from tests.drawn import posterior_of
 
 PHI = 0.8
@@ -225,4 +226,4 @@ def test_a_gradient_that_is_not_finite():
 
 
 def test_examples():
-    assert doctest.testmod(sys.modules["pymc_sgmcmc.ksd"]).failed == 0
+    assert doctest.testmod(sys.modules["pymc_sgmcmc.results.ksd"]).failed == 0

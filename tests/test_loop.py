@@ -10,10 +10,10 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.scan.op import Scan
 
-from pymc_sgmcmc.backends import Backend, CompiledGraph, interpreted
-from pymc_sgmcmc.compat import scan
-from pymc_sgmcmc.gather import take_rows
-from pymc_sgmcmc.loop import Loop
+from pymc_sgmcmc._utils.compat import scan
+from pymc_sgmcmc.compile.backend import Backend, CompiledGraph, interpreted
+from pymc_sgmcmc.compile.c_loop import Loop
+from pymc_sgmcmc.compile.take_rows import take_rows
 from tests.slow import slow_but
 
 C = Backend("c")

@@ -25,12 +25,12 @@ from pymc_sgmcmc import (
     weighted_mean,
     weighted_quantile,
 )
-from pymc_sgmcmc.cause import times_of
-from pymc_sgmcmc.compat import from_groups
-from pymc_sgmcmc.gradient_findings import _means, _sds
-from pymc_sgmcmc.implied import Implied
-from pymc_sgmcmc.sampled_data import refuse_other_data
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc.chain.cause import times_of
+from pymc_sgmcmc.model.sampled_data import refuse_other_data
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.results.gradient_check import _means, _sds
+from pymc_sgmcmc.results.gradient_regression import Implied
 from tests.drawn import posterior_of
 from tests.helpers import INTERPRETED
 

@@ -9,8 +9,8 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import SGLD, SGNHT, full_data
-from pymc_sgmcmc.compat import scan
-from pymc_sgmcmc.minibatch import minibatches
+from pymc_sgmcmc._utils.compat import scan
+from pymc_sgmcmc.model.full_data import minibatches
 from tests.helpers import PYTHON
 from tests.samplers import DEFAULTS, TYPICAL, draws, sample
 from tests.slow import slow_but
@@ -289,7 +289,7 @@ def test_dims_that_no_minibatch_variable_has():
 
 
 def test_rows_are_an_argument_still():
-    from pymc_sgmcmc.refusal import RowsDoNotSeparate
+    from pymc_sgmcmc.model.errors import RowsDoNotSeparate
 
     with pytest.raises(RowsDoNotSeparate, match="obs"):
         cheap(regression(True), rows={"x": None})

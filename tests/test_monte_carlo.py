@@ -5,11 +5,12 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_sgmcmc.chain_error import ChainError
-from pymc_sgmcmc.check import Checker
-from pymc_sgmcmc.monte_carlo import SD_PROMISE, TIMES, monte_carlo, sd_bounds
-from pymc_sgmcmc.monte_carlo_finding import monte_carlo_finding, monte_carlo_table
-from pymc_sgmcmc.running_sums import RunningSums
+from pymc_sgmcmc.chain.error_of_means import ChainError
+from pymc_sgmcmc.chain.promises import SD_PROMISE, TIMES
+from pymc_sgmcmc.chain.running_sums import RunningSums
+from pymc_sgmcmc.results.check import Checker
+from pymc_sgmcmc.results.monte_carlo import monte_carlo, sd_bounds
+from pymc_sgmcmc.results.monte_carlo_check import monte_carlo_finding, monte_carlo_table
 from tests.drawn import posterior_of
 from tests.test_width import sums_of
 

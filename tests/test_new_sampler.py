@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.base import SGMCMC
+from pymc_sgmcmc.step.step_method import SGMCMC
 from tests.samplers import draws, sample
 
 

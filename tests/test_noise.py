@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pymc_sgmcmc import Resumable, lifecycle, resume, save
-from pymc_sgmcmc import noise as noise_module
-from pymc_sgmcmc.noise import MANY, Noise, fill
-from pymc_sgmcmc.random_numbers import PIECE, _compiled, box_muller, integers_below, philox
+from pymc_sgmcmc import Resumable, resume, save
+from pymc_sgmcmc.chain import lifecycle
+from pymc_sgmcmc.compile import normal_stream
+from pymc_sgmcmc.compile.normal_stream import MANY, Noise, fill
+from pymc_sgmcmc.compile.philox import PIECE, _compiled, box_muller, integers_below, philox
 from pymc_sgmcmc.samplers import SGHMC
 from tests.samplers import regression, sample
 from tests.test_resume import assert_same_draws
@@ -151,8 +152,8 @@ def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
     """Whether it is what is asked for then, or not."""
     shape = (3, 1, 40_001)
     expected = many(dtype, size=120_003, key=4, step=30)
-    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
-    monkeypatch.setattr(noise_module, "AHEAD", 1)
+    monkeypatch.setattr(normal_stream, "_a_core_is_free", lambda: True)
+    monkeypatch.setattr(normal_stream, "AHEAD", 1)
     noise, made = Noise(120_003, dtype), []
     make = noise._make
     noise._make = lambda *of: made.append(threading.current_thread()) or make(*of)
@@ -172,13 +173,13 @@ def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
 def test_draws_do_not_depend_on_what_is_made_ahead(block, kwargs, monkeypatch, tmp_path):
     """Nor on a stop in between."""
     monkeypatch.setattr(lifecycle, "BLOCK", block)
-    monkeypatch.setattr(noise_module, "AHEAD", 1)
+    monkeypatch.setattr(normal_stream, "AHEAD", 1)
     made, make = [], Noise._make
     monkeypatch.setattr(Noise, "_make", lambda *of: made.append(of) or make(*of))
 
     def run(draws, free):
         made.clear()
-        monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: free)
+        monkeypatch.setattr(normal_stream, "_a_core_is_free", lambda: free)
         return sample(step, draws=draws, tune=2)
 
     with regression():
@@ -209,7 +210,7 @@ def test_a_thread_that_cannot_start_is_done_without(monkeypatch):
     def full(self):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    monkeypatch.setattr(normal_stream, "_a_core_is_free", lambda: True)
     noise = Noise(SIZE, "float32")
     with monkeypatch.context() as limited:
         limited.setattr("threading.Thread.start", full)
@@ -218,7 +219,7 @@ def test_a_thread_that_cannot_start_is_done_without(monkeypatch):
 
 
 def test_what_was_interrupted_is_not_taken_for_what_was_made_before(monkeypatch):
-    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    monkeypatch.setattr(normal_stream, "_a_core_is_free", lambda: True)
     noise = Noise(SIZE, "float32")
     noise.begin(1, 0, (SIZE,))
     noise._thread.join()
@@ -228,14 +229,14 @@ def test_what_was_interrupted_is_not_taken_for_what_was_made_before(monkeypatch)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(noise_module, "fill", interrupted)
+        stopped.setattr(normal_stream, "fill", interrupted)
         with pytest.raises(KeyboardInterrupt):
             noise.draw(None, 1, 5, (SIZE,))
     np.testing.assert_array_equal(noise.draw(None, 1, 0, (SIZE,)), many("float32"))
 
 
 def test_noise_is_pickled_while_it_is_made(monkeypatch):
-    monkeypatch.setattr(noise_module, "_a_core_is_free", lambda: True)
+    monkeypatch.setattr(normal_stream, "_a_core_is_free", lambda: True)
     noise = Noise(SIZE, "float32")
     noise.begin(1, 0, (SIZE,))
     copy = pickle.loads(pickle.dumps(noise))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.backends import Backend
+from pymc_sgmcmc.compile.backend import Backend
 
 C = Backend("c")
 

@@ -13,17 +13,17 @@ import pytest
 import xarray as xr
 
 from pymc_sgmcmc import MALA, SGHMC, SGNHT, Gibbs
-from pymc_sgmcmc.backends import CompiledGraph
-from pymc_sgmcmc.batches import SOURCES, Blocks, Random
-from pymc_sgmcmc.coordinates import Coordinates
-from pymc_sgmcmc.estimator import Estimator
-from pymc_sgmcmc.exact_gradients import ExactGradients
-from pymc_sgmcmc.noise_rules import Heating
-from pymc_sgmcmc.settings import Settings
-from pymc_sgmcmc.target import Target
-from pymc_sgmcmc.tuned import Tuned
-from pymc_sgmcmc.tuning import Tuner
-from pymc_sgmcmc.unconstrained import flat_draws
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.compile.backend import CompiledGraph
+from pymc_sgmcmc.dynamics.noise_rules import Heating
+from pymc_sgmcmc.model.unconstrain import flat_draws
+from pymc_sgmcmc.posterior.batch_sources import SOURCES, Blocks, Random
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.results.exact_gradients import ExactGradients
+from pymc_sgmcmc.step.settings import Settings
+from pymc_sgmcmc.tuning.tuned import Tuned
+from pymc_sgmcmc.tuning.tuner import Tuner
 from tests.helpers import INTERPRETED, PYTHON
 from tests.samplers import draws, sample
 

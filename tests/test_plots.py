@@ -22,11 +22,11 @@ from pymc_sgmcmc import (
     plot_thermostat,
     plot_width,
 )
-from pymc_sgmcmc.compat import from_groups
+from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.significance import ALPHA, critical
+from pymc_sgmcmc.chain.stored_sums import ROWS
+from pymc_sgmcmc.chain.width import TOLERANCE
 from pymc_sgmcmc.plots.exact_density import exact_log_density
-from pymc_sgmcmc.significance import ALPHA, critical
-from pymc_sgmcmc.stored_sums import ROWS
-from pymc_sgmcmc.width import TOLERANCE
 from tests.drawn import dataset_of
 
 matplotlib.use("agg")
@@ -309,8 +309,7 @@ def test_width(five):
     band = ax.patches[0]
     assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((0.9, 1.1))
     # It is what `check` has.
-    found = pymc_sgmcmc.check
-    dataset = found(idata, five, progressbar=False).dataset
+    dataset = pymc_sgmcmc.check(idata, five, progressbar=False).dataset
     np.testing.assert_allclose(dataset.width, RATIO)
     np.testing.assert_allclose(dataset.width_error, SPREAD / np.sqrt(20_000))
     implied = drawn_widths(plot_width(idata, five, kind="implied"))[0]

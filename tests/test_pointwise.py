@@ -10,9 +10,10 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from pymc_sgmcmc import log_likelihood, row_terms
-from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.compat import from_groups
+from pymc_sgmcmc import log_likelihood
+from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.posterior import row_likelihood
 from tests.drawn import dataset_of
 
 N, CHAINS, LENGTH = 600, 2, 30
@@ -59,12 +60,12 @@ def values_of(found, name="y"):
 def uncompiled(monkeypatch):
     """Nothing is compiled."""
     backend = Backend(compile_kwargs={"mode": "FAST_COMPILE"})
-    monkeypatch.setattr(row_terms, "Backend", lambda: backend)
+    monkeypatch.setattr(row_likelihood, "Backend", lambda: backend)
 
 
 @pytest.mark.parametrize("chunk", [100, 2**17])
 def test_all_rows_at_all_draws(regression, chunk, monkeypatch):
-    monkeypatch.setattr(row_terms, "CHUNK", chunk)
+    monkeypatch.setattr(row_likelihood, "CHUNK", chunk)
     found = log_likelihood(regression.idata, regression.model)
     np.testing.assert_allclose(values_of(found), regression.exact, rtol=1e-10)
     assert type(found) is type(regression.idata)

@@ -89,7 +89,7 @@ def test_labels():
 
 def test_the_model_is_as_before_after_an_error(monkeypatch):
     model = labelled()
-    monkeypatch.setattr("pymc_sgmcmc.predictive.with_bar", lambda *_: 1 / 0)
+    monkeypatch.setattr("pymc_sgmcmc.results.predict.with_bar", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         predict(DRAWS, model, NEW)
     np.testing.assert_array_equal(model["features"].get_value(), FEATURES)

@@ -6,8 +6,8 @@ import pytensor
 import pytest
 
 from pymc_sgmcmc import SGHMC
-from pymc_sgmcmc import target as of_target
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.posterior import target as of_target
+from pymc_sgmcmc.posterior.target import Target
 from tests.samplers import draws, sample
 
 N, K = 60, 4

@@ -189,8 +189,8 @@ def test_sgrhmc_refuses(wrong, error, match):
 
 def test_the_term_of_each_kind_of_block_by_differences():
     """sum_j d block_ij / d z_j, for every shape that a block may have."""
-    from pymc_sgmcmc.backends import interpreted
-    from pymc_sgmcmc.block_matrices import divergence
+    from pymc_sgmcmc.compile.backend import interpreted
+    from pymc_sgmcmc.dynamics.block_matrices import divergence
 
     vector, scalar = pt.dvector("vector"), pt.dscalar("scalar")
     at = np.array([0.3, -0.7, 1.1])

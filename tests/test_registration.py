@@ -6,7 +6,7 @@ import pytest
 from pymc.step_methods import STEP_METHODS
 
 from pymc_sgmcmc import SGNHT, full_data, register
-from pymc_sgmcmc.registration import AssignedSGNHT
+from pymc_sgmcmc.samplers.registration import AssignedSGNHT
 from tests.samplers import draws, sample
 from tests.test_minibatch import regression
 

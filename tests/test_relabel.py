@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 
 from pymc_sgmcmc import relabel
-from pymc_sgmcmc.compat import from_groups
-from pymc_sgmcmc.relabel import best_order
+from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc.results.relabel import best_order
 
 CHAINS, DRAWS, K = 3, 400, 4
 LEAD = ("chain", "draw")
@@ -175,4 +175,4 @@ def test_refusals():
 
 
 def test_examples():
-    assert doctest.testmod(sys.modules["pymc_sgmcmc.relabel"]).failed == 0
+    assert doctest.testmod(sys.modules["pymc_sgmcmc.results.relabel"]).failed == 0

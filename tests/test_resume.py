@@ -18,8 +18,8 @@ import pytest
 from pymc.step_methods.compound import CompoundStep
 
 from pymc_sgmcmc import Resumable, load, resume, save
-from pymc_sgmcmc.segments import read_segments
-from pymc_sgmcmc.snapshots import state_from_text, state_to_text
+from pymc_sgmcmc.saving.run_folder import read_segments
+from pymc_sgmcmc.saving.state_text import state_from_text, state_to_text
 from tests.samplers import CASES, DEFAULTS, regression, sample
 from tests.slow import slow_but
 

@@ -7,10 +7,10 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-import pymc_sgmcmc.backends
+import pymc_sgmcmc.compile.backend
 from pymc_sgmcmc import SGNHT
-from pymc_sgmcmc.row_latents import ROWS_PER_ENTRY, rows_per_entry
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.latents import ROWS_PER_ENTRY, rows_per_entry
 from tests.helpers import INTERPRETED
 
 N = 808
@@ -49,7 +49,7 @@ def nothing_is_compiled(monkeypatch):
     def function(self, inputs, outputs):
         raise RuntimeError("compiles")
 
-    monkeypatch.setattr(pymc_sgmcmc.backends.Backend, "function", function)
+    monkeypatch.setattr(pymc_sgmcmc.compile.backend.Backend, "function", function)
 
 
 def target_of(model):

@@ -5,8 +5,8 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 
 from pymc_sgmcmc import SGLD
-from pymc_sgmcmc.refusal import RowsDoNotSeparate
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.model.errors import RowsDoNotSeparate
+from pymc_sgmcmc.posterior.target import Target
 from tests.helpers import INTERPRETED
 from tests.test_target import agrees
 

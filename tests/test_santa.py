@@ -10,7 +10,7 @@ import pytest
 from pymc.variational.updates import rmsprop
 
 from pymc_sgmcmc import GeometricAnnealing, PowerAnnealing, Santa
-from pymc_sgmcmc.schedules import as_schedule
+from pymc_sgmcmc.dynamics.schedules import as_schedule
 from tests.helpers import score_variance
 from tests.samplers import Case, draws, regression, sample
 from tests.test_conformance import begin

@@ -16,8 +16,8 @@ from pymc_sgmcmc import (
     PowerAnnealing,
     Santa,
 )
-from pymc_sgmcmc.batches import MANY, SOURCES, Random
-from pymc_sgmcmc.schedules import as_schedule
+from pymc_sgmcmc.dynamics.schedules import as_schedule
+from pymc_sgmcmc.posterior.batch_sources import MANY, SOURCES, Random
 from tests.samplers import draws, sample
 
 

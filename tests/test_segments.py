@@ -16,11 +16,12 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_sgmcmc import Gibbs, Resumable, load, resume, save, segments
-from pymc_sgmcmc.checkpoints import DrawsNotSaved
-from pymc_sgmcmc.labels import label_from_text, label_to_text
-from pymc_sgmcmc.segments import Segment, append_segment, join_segments, read_segments
-from pymc_sgmcmc.stored_files import DamagedRun
+from pymc_sgmcmc import Gibbs, Resumable, load, resume, save
+from pymc_sgmcmc.saving import run_folder
+from pymc_sgmcmc.saving.labels import label_from_text, label_to_text
+from pymc_sgmcmc.saving.run_folder import Segment, append_segment, join_segments, read_segments
+from pymc_sgmcmc.saving.saved_runs import DrawsNotSaved
+from pymc_sgmcmc.saving.stored_files import DamagedRun
 from tests.samplers import sample
 
 CHAINS = 2
@@ -201,8 +202,8 @@ def seal(folder, segment):
     file = folder / segment / "manifest.json"
     content = json.loads(file.read_text())["content"]
     for name in content["files"]:
-        content["files"][name] = segments.digest_of(folder / segment / name)
-    file.write_text(json.dumps({"content": content, "sha256": segments._digest(content)}))
+        content["files"][name] = run_folder.digest_of(folder / segment / name)
+    file.write_text(json.dumps({"content": content, "sha256": run_folder._digest(content)}))
 
 
 def forge(folder, rng):
@@ -224,7 +225,7 @@ def forge(folder, rng):
     else:
         where[key] = wrong[rng.integers(len(wrong))]
     if name == "manifest.json":
-        data["sha256"] = segments._digest(data["content"])
+        data["sha256"] = run_folder._digest(data["content"])
     text = json.dumps(data)
     if rng.random() < 0.1:
         text = text[:-1] + ', "more": ' + "[" * 100_000 + "]" * 100_000 + text[-1]
@@ -296,7 +297,7 @@ def test_runs_of_an_earlier_format_are_refused(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     file = folder / "000000" / "manifest.json"
     content = json.loads(file.read_text())["content"] | {"version": 1}
-    file.write_text(json.dumps({"content": content, "sha256": segments._digest(content)}))
+    file.write_text(json.dumps({"content": content, "sha256": run_folder._digest(content)}))
     with pytest.raises(DamagedRun, match=r"saved in version 1 of the format .* reads version 2"):
         load(folder)
 
@@ -322,7 +323,7 @@ def test_a_segment_beyond_two_gigabytes(tmp_path):
 def test_appending_reads_no_earlier_draws(tmp_path, monkeypatch):
     before = write(tmp_path, [3] * 4)
     monkeypatch.setattr(h5py.Dataset, "__getitem__", None)
-    monkeypatch.setattr(segments.StoredFile, "check", None)
+    monkeypatch.setattr(run_folder.StoredFile, "check", None)
     append_segment(tmp_path, segment(3, start=12), before)
     assert len(read_segments(tmp_path)) == 5
 
@@ -399,13 +400,13 @@ def test_draws_that_are_not_written_are_not_lost(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(segments, "write_group", full)
+        patch.setattr(run_folder, "write_group", full)
         with pytest.raises(DrawsNotSaved, match=r"No space.*attribute `idata`") as caught:
             save(idata, step, tmp_path / "run")
         assert caught.value.idata is idata
     save(idata, step, tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(segments.os, "rename", full)
+        patch.setattr(run_folder.os, "rename", full)
         with pytest.raises(DrawsNotSaved, match="No space") as caught:
             resume(tmp_path / "run", step, 4, **quiet)
     save(caught.value.idata, step, tmp_path / "rest")
@@ -420,7 +421,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_sampling(tmp_path, monk
     def deny(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(segments.tempfile, "mkdtemp", deny)
+    monkeypatch.setattr(run_folder.tempfile, "mkdtemp", deny)
     monkeypatch.setattr(pm, "sample", None)
     with pytest.raises(OSError, match=r"cannot be written to.*Permission"):
         resume(tmp_path, step, 4)

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_sgmcmc import SGD, Polynomial
-from pymc_sgmcmc.noise_rules import Driving
+from pymc_sgmcmc.dynamics.noise_rules import Driving
 from tests.samplers import draws, regression, sample
 
 pytestmark = pytest.mark.slow

@@ -11,11 +11,11 @@ import pytensor.tensor as pt
 import pytest
 import scipy.sparse as sp
 
-from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.direct import evaluate
-from pymc_sgmcmc.refusal import RowsDoNotSeparate
-from pymc_sgmcmc.sparse_designs import has_sparse, without_sparse
-from pymc_sgmcmc.target import Target
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.model.errors import RowsDoNotSeparate
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.sparse_designs import has_sparse, without_sparse
 from tests.helpers import INTERPRETED
 
 N, K = 40, 6

@@ -6,8 +6,8 @@ import pytensor.tensor as pt
 import pytest
 import scipy.sparse as sp
 
-from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.sparse_dot import sparse_dot, sparse_pull
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.sparse_dot import sparse_dot, sparse_pull
 from tests.helpers import INTERPRETED
 
 N, K = 23, 7

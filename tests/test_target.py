@@ -7,10 +7,10 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
 
-import pymc_sgmcmc.target
-from pymc_sgmcmc.backends import Backend
-from pymc_sgmcmc.refusal import RowsDoNotSeparate
-from pymc_sgmcmc.target import Target
+import pymc_sgmcmc.posterior.target
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.model.errors import RowsDoNotSeparate
+from pymc_sgmcmc.posterior.target import Target
 from tests.helpers import INTERPRETED, PYTHON
 from tests.slow import slow_but
 
@@ -61,7 +61,7 @@ def agrees(model, target, tolerance=1e-8, **others):
     expected = by_pymc(model, target, q, **others)
     assert_close(target.value_and_gradient(q), expected, tolerance)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pymc_sgmcmc.evaluation, "CHUNK", 3)
+        patch.setattr(pymc_sgmcmc.posterior.evaluation, "CHUNK", 3)
         assert_close(target.value_and_gradient(q), expected, tolerance)
     for k in range(len(target.groups)):
         assert_close(mean_over_parts(target, q, k), expected, tolerance)

@@ -24,12 +24,12 @@ from pymc_sgmcmc import (
     resume,
     save,
 )
-from pymc_sgmcmc.chain import TUNED_STATS
-from pymc_sgmcmc.coordinates import Coordinates
-from pymc_sgmcmc.locate import Located
-from pymc_sgmcmc.settings import MANY_ROWS
-from pymc_sgmcmc.tuning import STEP_SHARE
-from pymc_sgmcmc.windows import window_length
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.chain.state import TUNED_STATS
+from pymc_sgmcmc.step.settings import MANY_ROWS
+from pymc_sgmcmc.tuning.locate import Located
+from pymc_sgmcmc.tuning.tuner import STEP_SHARE
+from pymc_sgmcmc.tuning.windows import window_length
 from tests.benchmarks.trust_models import eight_schools
 from tests.samplers import draws, regression, sample
 from tests.slow import slow_but
@@ -378,7 +378,7 @@ def test_a_noise_estimate_that_cannot_be_measured_is_refused():
 
 def test_a_centre_that_is_not_found_is_said(monkeypatch):
     nowhere = Located(Coordinates(np.zeros(2), np.eye(2)), 1e6, 0.0, np.ones(2))
-    monkeypatch.setattr("pymc_sgmcmc.tuning.locate", lambda *_: nowhere)
+    monkeypatch.setattr("pymc_sgmcmc.tuning.tuner.locate", lambda *_: nowhere)
     with regression() as model:
         step = SGHMC(rng=0)
     _, (stats,) = step.step(model.initial_point())

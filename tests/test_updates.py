@@ -211,8 +211,8 @@ def test_ornstein_uhlenbeck_step_keeps_its_digits():
     """Through zero and in both signs: the variance (1 - exp(-2 x h)) / x by its Taylor series."""
     import pytensor.tensor as pt
 
-    from pymc_sgmcmc.backends import interpreted
-    from pymc_sgmcmc.integrators import ornstein_uhlenbeck
+    from pymc_sgmcmc.compile.backend import interpreted
+    from pymc_sgmcmc.dynamics.splittings import ornstein_uhlenbeck
 
     magnitudes = np.geomspace(1e-14, 3e-3, 60)
     friction = np.concatenate([-magnitudes, [0.0], magnitudes])

@@ -18,11 +18,11 @@ from pymc_sgmcmc import (
     check,
     running_sums,
 )
-from pymc_sgmcmc.coordinates import Coordinates
-from pymc_sgmcmc.running_sums import RunningSums
-from pymc_sgmcmc.watch import Sight, _centre, is_due, start
-from pymc_sgmcmc.watched import Watched
-from pymc_sgmcmc.width import Width
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.chain.alarms import Sight, _centre, is_due, start
+from pymc_sgmcmc.chain.evidence import Watched
+from pymc_sgmcmc.chain.running_sums import RunningSums
+from pymc_sgmcmc.chain.width import Width
 from tests.samplers import sample
 
 PRECISIONS = np.array([1.0, 4.0, 25.0])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Santa
-from pymc_sgmcmc.moments import MOMENTS
-from pymc_sgmcmc.running_sums import BATCHES, RunningSums
-from pymc_sgmcmc.width import Width
+from pymc_sgmcmc.chain.moments import MOMENTS
+from pymc_sgmcmc.chain.running_sums import BATCHES, RunningSums
+from pymc_sgmcmc.chain.width import Width
 from tests.helpers import (
     N_ROWS,
     UPDATES,

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pymc_sgmcmc.windows import POINTS, Window, typical_points, window_length
+from pymc_sgmcmc.tuning.windows import POINTS, Window, typical_points, window_length
 
 LENGTHS = [100, 250, 450, 900, 1800]
 D = 3

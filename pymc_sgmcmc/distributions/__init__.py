@@ -4,6 +4,7 @@ Values are in the coordinates of the space around the manifold, densities are wi
 surface, and there is no transform: the samplers that stay on manifolds are SGGMC, gSGNHT and GMC.
 """
 
+from pymc_sgmcmc.compile.backend import NUMBA_CODE
 from pymc_sgmcmc.distributions.embedded import OffManifoldError
 from pymc_sgmcmc.distributions.root_dirichlet import RootDirichlet, RootDirichletRV
 from pymc_sgmcmc.distributions.uniform_sphere import UniformSphere, UniformSphereRV
@@ -21,3 +22,5 @@ __all__ = [
     "VonMisesFisher",
     "VonMisesFisherRV",
 ]
+
+NUMBA_CODE.append("pymc_sgmcmc.distributions.numba_code")

@@ -3,6 +3,7 @@
 They return axes, draw on those that are given, and never show a figure.
 """
 
+from pymc_sgmcmc.plots.check import plot_check
 from pymc_sgmcmc.plots.compare import plot_compare
 from pymc_sgmcmc.plots.phase import plot_phase
 from pymc_sgmcmc.plots.step_sizes import plot_step_sizes
@@ -11,6 +12,7 @@ from pymc_sgmcmc.plots.thermostat import plot_thermostat
 from pymc_sgmcmc.plots.width import plot_width
 
 __all__ = [
+    "plot_check",
     "plot_compare",
     "plot_phase",
     "plot_step_sizes",

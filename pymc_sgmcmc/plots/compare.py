@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from pymc_sgmcmc.argument_rows import AXES, NAMES, ONE_OR_NAMED, SEVERAL
-from pymc_sgmcmc.arguments import takes
-from pymc_sgmcmc.comparison import all_named, common_variables
+from pymc_sgmcmc._utils.argument_rows import AXES, NAMES, ONE_OR_NAMED, SEVERAL
+from pymc_sgmcmc._utils.arguments import takes
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped
 from pymc_sgmcmc.plots.panels import most_panels, panels
 from pymc_sgmcmc.plots.style import add_legend, line_style
+from pymc_sgmcmc.results.comparison import all_named, common_variables
 
 __all__ = ["plot_compare"]
 

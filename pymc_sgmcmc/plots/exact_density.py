@@ -9,11 +9,11 @@ import xarray as xr
 from pymc import Model
 from pytensor.graph.replace import vectorize_graph
 
-from pymc_sgmcmc.backends import interpreted
-from pymc_sgmcmc.entries import shaped
-from pymc_sgmcmc.exact_gradients import ExactGradients
-from pymc_sgmcmc.minibatch import full_data
-from pymc_sgmcmc.unconstrained import FlatDraws, Unconstrain
+from pymc_sgmcmc._utils.flat import shaped
+from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.model.full_data import full_data
+from pymc_sgmcmc.model.unconstrain import FlatDraws, Unconstrain
+from pymc_sgmcmc.results.exact_gradients import ExactGradients
 
 __all__ = ["exact_log_density"]
 

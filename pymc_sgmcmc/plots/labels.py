@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from pymc_sgmcmc.entries import entry_name
+from pymc_sgmcmc._utils.flat import entry_name
 
 __all__ = ["entry_labels", "shortened", "wrapped"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_sgmcmc.checks import natural
-from pymc_sgmcmc.draws import sampler_stat
+from pymc_sgmcmc._utils.inference_data import sampler_stat
+from pymc_sgmcmc._utils.validation import natural
 from pymc_sgmcmc.plots.panels import panels
 from pymc_sgmcmc.plots.style import BACKGROUND, BLACK, add_legend, line_style
 

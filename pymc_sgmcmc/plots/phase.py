@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from pymc import Model
 
-from pymc_sgmcmc.argument_rows import AX, DRAWS_OF, MODEL, NAMES, RANGES
-from pymc_sgmcmc.arguments import takes
-from pymc_sgmcmc.checks import natural
-from pymc_sgmcmc.constraints import Optional, Whole
-from pymc_sgmcmc.context import model_of
-from pymc_sgmcmc.draws import posterior_of
-from pymc_sgmcmc.entries import shaped
+from pymc_sgmcmc._utils.argument_rows import AX, DRAWS_OF, MODEL, NAMES, RANGES
+from pymc_sgmcmc._utils.arguments import takes
+from pymc_sgmcmc._utils.constraints import Optional, Whole
+from pymc_sgmcmc._utils.context import model_of
+from pymc_sgmcmc._utils.flat import shaped
+from pymc_sgmcmc._utils.inference_data import posterior_of
+from pymc_sgmcmc._utils.validation import natural
 from pymc_sgmcmc.plots.exact_density import exact_log_density
 from pymc_sgmcmc.plots.grids import grids_for, refined, support
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped

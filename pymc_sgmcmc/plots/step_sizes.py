@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_sgmcmc.argument_rows import AXES, STATS_OF
-from pymc_sgmcmc.arguments import takes
-from pymc_sgmcmc.draws import sampler_stat
+from pymc_sgmcmc._utils.argument_rows import AXES, STATS_OF
+from pymc_sgmcmc._utils.arguments import takes
+from pymc_sgmcmc._utils.inference_data import sampler_stat
 from pymc_sgmcmc.plots.panels import panels
 from pymc_sgmcmc.plots.paths import Paths, draw_lines, label_axes, shade_tuning, stat_paths
 from pymc_sgmcmc.plots.style import ORANGE

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_sgmcmc.argument_rows import AXES, STATS_OF
-from pymc_sgmcmc.arguments import takes
-from pymc_sgmcmc.constraints import Numbers, Optional, Whole
-from pymc_sgmcmc.draws import sampler_stat
+from pymc_sgmcmc._utils.argument_rows import AXES, STATS_OF
+from pymc_sgmcmc._utils.arguments import takes
+from pymc_sgmcmc._utils.constraints import Numbers, Optional, Whole
+from pymc_sgmcmc._utils.inference_data import sampler_stat
+from pymc_sgmcmc.chain.stored_sums import running_sums, samplers_in
 from pymc_sgmcmc.plots.levels import levels_for
 from pymc_sgmcmc.plots.paths import (
     Paths,
@@ -19,8 +20,7 @@ from pymc_sgmcmc.plots.paths import (
     stat_paths,
 )
 from pymc_sgmcmc.plots.style import EXPECTED, line_style
-from pymc_sgmcmc.stored_sums import running_sums, samplers_in
-from pymc_sgmcmc.temperature import kinetic_temperature
+from pymc_sgmcmc.results.temperature import kinetic_temperature
 
 __all__ = ["plot_temperature"]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_sgmcmc.argument_rows import AXES, STATS_OF
-from pymc_sgmcmc.arguments import takes
-from pymc_sgmcmc.constraints import Numbers, Optional, Whole
+from pymc_sgmcmc._utils.argument_rows import AXES, STATS_OF
+from pymc_sgmcmc._utils.arguments import takes
+from pymc_sgmcmc._utils.constraints import Numbers, Optional, Whole
 from pymc_sgmcmc.plots.levels import levels_for
 from pymc_sgmcmc.plots.paths import (
     draw_lines,

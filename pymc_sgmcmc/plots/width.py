@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from pymc import Model
 
-from pymc_sgmcmc.argument_rows import AX, MODEL, NAMES, STATS_OF
-from pymc_sgmcmc.arguments import takes
-from pymc_sgmcmc.checks import one_of
-from pymc_sgmcmc.constraints import Choice
+from pymc_sgmcmc._utils.argument_rows import AX, MODEL, NAMES, STATS_OF
+from pymc_sgmcmc._utils.arguments import takes
+from pymc_sgmcmc._utils.constraints import Choice
+from pymc_sgmcmc._utils.significance import error_at_one
+from pymc_sgmcmc._utils.validation import one_of
+from pymc_sgmcmc.chain.stored_sums import samplers_in
+from pymc_sgmcmc.chain.width import KINDS, TOLERANCE
+from pymc_sgmcmc.model.unconstrain import Unconstrain
 from pymc_sgmcmc.plots.forest import forest
-from pymc_sgmcmc.significance import error_at_one
-from pymc_sgmcmc.stored_sums import samplers_in
-from pymc_sgmcmc.unconstrained import Unconstrain
-from pymc_sgmcmc.width import KINDS, TOLERANCE
-from pymc_sgmcmc.width_finding import NOTHING, WidthOfChains, judged_sums
+from pymc_sgmcmc.results.width_check import NOTHING, WidthOfChains, judged_sums
 
 __all__ = ["plot_width"]
 
@@ -80,7 +80,7 @@ def plot_width(
     if not samplers:
         raise ValueError(
             "There is no sample stat running_sums: no step method of this run is of this package. "
-            "check(idata, model).plot() judges the draws of any sampler, by exact gradients."
+            "plot_check(check(idata, model)) judges the draws of any sampler, by exact gradients."
         )
     judged = [sums for k in range(samplers) if (sums := judged_sums(idata, k)).sizes["chain"]]
     if not judged:

@@ -4,9 +4,9 @@ from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.amortised import Amortised
-from pymc_sgmcmc.constraints import Choice, Optional, Positive
-from pymc_sgmcmc.settings import DEFAULT, GRADIENTS
+from pymc_sgmcmc._utils.constraints import Choice, Optional, Positive
+from pymc_sgmcmc.dynamics.amortised import Amortised
+from pymc_sgmcmc.step.settings import DEFAULT, GRADIENTS
 
 __all__ = ["AMAGOLD"]
 
@@ -50,7 +50,7 @@ class AMAGOLD(Amortised):
     gradient : {"plain", "control_variate"}
         Default "control_variate" if the step size is tuned.
     **kwargs
-        Common to all samplers, but for `noise_estimate`: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers, but for `noise_estimate`: see :class:`~pymc_sgmcmc.SGMCMC`.
         Batches must be drawn independently: "random" or "blocks".
 
     Raises

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.constraints import Optional, Whole
-from pymc_sgmcmc.metropolis import Metropolis, chosen
+from pymc_sgmcmc._utils.constraints import Optional, Whole
+from pymc_sgmcmc.dynamics.metropolis import Metropolis, chosen
 
 __all__ = ["GMC"]
 
@@ -43,7 +43,7 @@ class GMC(Metropolis):
     steps_per_draw : int
         A multiple of L, which is the default: draws are the ends of trajectories.
     **kwargs
-        As for all samplers, but for minibatches: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        As for all samplers, but for minibatches: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

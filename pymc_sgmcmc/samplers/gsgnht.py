@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Any, ClassVar, final
 
-from pymc_sgmcmc.constraints import Positive
-from pymc_sgmcmc.integrators import spelled, split, splitting
-from pymc_sgmcmc.momentum import Thermostatted
-from pymc_sgmcmc.thermostats import Scalar
+from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc.dynamics.momentum import Thermostatted
+from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting
+from pymc_sgmcmc.dynamics.thermostats import Scalar
 
 __all__ = ["gSGNHT"]
 
@@ -47,7 +47,7 @@ class gSGNHT(Thermostatted):
         "BAOAB", "ABDODBA", "ODBABDO", another symmetric word of A, B, O and D, or "symmetric".
     **kwargs
         As for all samplers, but that on manifolds nothing is tuned and there is no metric: see
-        :class:`~pymc_sgmcmc.base.SGMCMC`.
+        :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

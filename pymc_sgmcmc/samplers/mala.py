@@ -4,7 +4,7 @@ from typing import Any, final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.metropolis import Metropolis, chosen
+from pymc_sgmcmc.dynamics.metropolis import Metropolis, chosen
 
 __all__ = ["MALA"]
 
@@ -35,7 +35,7 @@ class MALA(Metropolis):
     target_accept : float
         From 0 to 1; 0.574 is best in many dimensions (Roberts and Rosenthal, 1998). None: h stays.
     **kwargs
-        As for all samplers, but for minibatches: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        As for all samplers, but for minibatches: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

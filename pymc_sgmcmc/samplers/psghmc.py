@@ -5,11 +5,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.constraints import Choice, Numbers
-from pymc_sgmcmc.integrators import ornstein_uhlenbeck, virial
-from pymc_sgmcmc.momentum import Momentum
-from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
-from pymc_sgmcmc.settings import DEFAULT, not_for_epochs
+from pymc_sgmcmc._utils.constraints import Choice, Numbers
+from pymc_sgmcmc.dynamics.momentum import Momentum
+from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
+from pymc_sgmcmc.dynamics.splittings import ornstein_uhlenbeck, virial
+from pymc_sgmcmc.step.settings import DEFAULT, not_for_epochs
 
 __all__ = ["PSGHMC"]
 
@@ -56,7 +56,7 @@ class PSGHMC(RMSProp, Momentum):
     damping : float
         > 0, in the units of a mean gradient f / N: where these are smaller, g is 1 / sqrt(damping).
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

@@ -5,10 +5,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.argument_rows import FLAG
-from pymc_sgmcmc.constraints import Either, Positive, Zero
-from pymc_sgmcmc.langevin import Langevin
-from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
+from pymc_sgmcmc._utils.argument_rows import FLAG
+from pymc_sgmcmc._utils.constraints import Either, Positive, Zero
+from pymc_sgmcmc.dynamics.langevin import Langevin
+from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
 
 __all__ = ["PSGLD"]
 
@@ -48,7 +48,7 @@ class PSGLD(RMSProp, Langevin):
     gamma : bool
         Whether the metric moves with the chain, with the term that is then owed; needs a step_size.
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

@@ -7,9 +7,16 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
-from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.block_matrices import block_of, check_names, divergence, root, row_of, times
-from pymc_sgmcmc.constraints import Function, MappingOf, Optional
+from pymc_sgmcmc._utils.constraints import Function, MappingOf, Optional
+from pymc_sgmcmc.dynamics.block_matrices import (
+    block_of,
+    check_names,
+    divergence,
+    root,
+    row_of,
+    times,
+)
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["Recipe"]
 
@@ -46,7 +53,7 @@ class Recipe(SGMCMC):
     auxiliary : mapping of str to callable, optional
         Start of each, by name: ``start(rng, d)`` returns a number or an array of shape (d,).
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

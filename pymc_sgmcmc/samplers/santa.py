@@ -5,12 +5,12 @@ from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.annealed import Annealed
-from pymc_sgmcmc.checks import is_word, per_coordinate
-from pymc_sgmcmc.constraints import Choice, Either, Numbers, Word
-from pymc_sgmcmc.momentum import Thermostatted
-from pymc_sgmcmc.rmsprop import RMSProp, mean_square, metric
-from pymc_sgmcmc.thermostats import Refined
+from pymc_sgmcmc._utils.constraints import Choice, Either, Numbers, Word
+from pymc_sgmcmc._utils.validation import is_word, per_coordinate
+from pymc_sgmcmc.dynamics.annealed import Annealed
+from pymc_sgmcmc.dynamics.momentum import Thermostatted
+from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
+from pymc_sgmcmc.dynamics.thermostats import Refined
 
 __all__ = ["Santa"]
 
@@ -47,8 +47,9 @@ class Santa(Annealed, RMSProp, Thermostatted):
         "symmetric": half a drift by the last g, half the thermostat, half the friction, kick, and
         back in halves (Chen, Ding and Carin, 2015). "euler": as above.
     **kwargs
-        `annealing`, `exploration`: see :class:`~pymc_sgmcmc.annealed.Annealed`; `decay`, `damping`:
-        :class:`~pymc_sgmcmc.rmsprop.RMSProp`; common to all: :class:`~pymc_sgmcmc.base.SGMCMC`.
+        `annealing`, `exploration`: see :class:`~pymc_sgmcmc.dynamics.annealed.Annealed`; `decay`,
+        `damping`: :class:`~pymc_sgmcmc.dynamics.rmsprop.RMSProp`; common to all:
+        :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

@@ -2,11 +2,11 @@
 
 from typing import Any, ClassVar, final
 
-from pymc_sgmcmc.checks import is_word
-from pymc_sgmcmc.constraints import NotTaken
-from pymc_sgmcmc.langevin import Langevin
-from pymc_sgmcmc.noise_rules import Driving
-from pymc_sgmcmc.schedules import Constant
+from pymc_sgmcmc._utils.constraints import NotTaken
+from pymc_sgmcmc._utils.validation import is_word
+from pymc_sgmcmc.dynamics.langevin import Langevin
+from pymc_sgmcmc.dynamics.noise_rules import Driving
+from pymc_sgmcmc.dynamics.schedules import Constant
 
 __all__ = ["SGD"]
 
@@ -46,7 +46,7 @@ class SGD(Langevin):
         is learned; one h is then for all directions.
     **kwargs
         Common to all samplers, but that gradients are plain, on rows drawn with replacement, and
-        none of their noise is subtracted: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        none of their noise is subtracted: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

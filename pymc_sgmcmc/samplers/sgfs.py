@@ -5,7 +5,7 @@ from typing import Any, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.langevin import Langevin
+from pymc_sgmcmc.dynamics.langevin import Langevin
 
 __all__ = ["SGFS"]
 
@@ -40,7 +40,7 @@ class SGFS(Langevin):
     noise_estimate : "auto", float or array of shape (d,)
         h V / 2. "auto": measured while tuning.
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar, final
 
-from pymc_sgmcmc.constraints import Positive
-from pymc_sgmcmc.integrators import spelled, split, splitting
-from pymc_sgmcmc.momentum import Momentum
+from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc.dynamics.momentum import Momentum
+from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting
 
 __all__ = ["SGGMC"]
 
@@ -49,7 +49,7 @@ class SGGMC(Momentum):
         "BAOAB", "ABOBA", "OBABO", another symmetric word of A, B and O, or "symmetric".
     **kwargs
         As for all samplers, but that on manifolds nothing is tuned and there is no metric: see
-        :class:`~pymc_sgmcmc.base.SGMCMC`.
+        :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

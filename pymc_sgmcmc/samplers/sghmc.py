@@ -4,9 +4,9 @@ from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.constraints import Numbers
-from pymc_sgmcmc.integrators import spelled, split, splitting, virial
-from pymc_sgmcmc.momentum import Momentum
+from pymc_sgmcmc._utils.constraints import Numbers
+from pymc_sgmcmc.dynamics.momentum import Momentum
+from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting, virial
 
 __all__ = ["SGHMC"]
 
@@ -49,7 +49,7 @@ class SGHMC(Momentum):
     integrator : str
         "BAOAB", "ABOBA", "OBABO", "UBU", another symmetric word, "symmetric" or "euler".
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

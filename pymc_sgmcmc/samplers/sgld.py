@@ -5,9 +5,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.constraints import Choice
-from pymc_sgmcmc.langevin import Langevin
-from pymc_sgmcmc.settings import DEFAULT
+from pymc_sgmcmc._utils.constraints import Choice
+from pymc_sgmcmc.dynamics.langevin import Langevin
+from pymc_sgmcmc.step.settings import DEFAULT
 
 __all__ = ["SGLD"]
 
@@ -44,7 +44,7 @@ class SGLD(Langevin):
     noise_estimate : float, array of shape (d,), or "auto"
         B >= 0, at most the temperature. "auto" (the default if the step size is tuned): measured.
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.constraints import Choice, Numbers
-from pymc_sgmcmc.integrators import spelled, split, splitting
-from pymc_sgmcmc.momentum import Thermostatted
-from pymc_sgmcmc.thermostats import Coordinate, Matrix, Scalar
+from pymc_sgmcmc._utils.constraints import Choice, Numbers
+from pymc_sgmcmc.dynamics.momentum import Thermostatted
+from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting
+from pymc_sgmcmc.dynamics.thermostats import Coordinate, Matrix, Scalar
 
 __all__ = ["SGNHT"]
 
@@ -59,7 +59,7 @@ class SGNHT(Thermostatted):
     integrator : str
         "BAOAB", "ABDODBA", "ODBABDO", "DUBUD" or another symmetric word; "symmetric", "euler".
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

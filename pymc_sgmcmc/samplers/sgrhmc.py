@@ -5,7 +5,7 @@ from typing import Any, ClassVar, final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.constraints import Function, Positive
+from pymc_sgmcmc._utils.constraints import Function, Positive
 from pymc_sgmcmc.samplers.recipe import Recipe
 
 __all__ = ["SGRHMC"]
@@ -43,7 +43,7 @@ class SGRHMC(Recipe):
     friction : float
         C > 0.
     **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

@@ -9,8 +9,8 @@ from pymc.logprob.transforms import LogTransform
 from pymc.util import get_value_vars_from_user_vars
 from pytensor.graph.basic import Constant
 
-from pymc_sgmcmc.base import SGMCMC
-from pymc_sgmcmc.context import model_of
+from pymc_sgmcmc._utils.context import model_of
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGRLD"]
 
@@ -43,7 +43,7 @@ class SGRLD(SGMCMC):
     step_size : float or Schedule
         h > 0, of the order of 0.01 to 0.1: theta moves by about sqrt(2 h theta). It is not tuned.
     **kwargs
-        Common to all samplers, but for the metric: see :class:`~pymc_sgmcmc.base.SGMCMC`.
+        Common to all samplers, but for the metric: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------

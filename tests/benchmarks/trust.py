@@ -38,7 +38,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 
-from pymc_sgmcmc.check import Checker
+from pymc_sgmcmc.results.check import Checker
 from tests.benchmarks import trust_faults, trust_healthy, trust_unmixed
 from tests.benchmarks.trust_cases import LIMITS, WIDE
 

@@ -23,8 +23,9 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_sgmcmc import SGNHT, check, draw_summary
-from pymc_sgmcmc.moments import MOMENTS
+from pymc_sgmcmc import SGNHT, check
+from pymc_sgmcmc.chain import draw_sums
+from pymc_sgmcmc.chain.moments import MOMENTS
 from tests.benchmarks import logistic, with_pymc
 from tests.benchmarks.fresh import in_fresh_process
 from tests.benchmarks.problems import PROBLEMS
@@ -44,7 +45,7 @@ def cost_of_sums(sampler, backend, turns):
     with pm.Model() as model:
         with_pymc.logistic(**problem.data("float64"))
         steps = {"with": with_pymc.step_method(problem, sampler, backend=backend)}
-        with patch.object(draw_summary, "moment_sums", no_sums):
+        with patch.object(draw_sums, "moment_sums", no_sums):
             steps["without"] = with_pymc.step_method(problem, sampler, backend=backend)
     for step in steps.values():
         step.start_chain(np.random.default_rng(1))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Santa
-from pymc_sgmcmc.batches import BatchSource
+from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from tests.benchmarks import trust_models as models
 from tests.benchmarks.trust_cases import Case, control, standard, words
 

@@ -1,0 +1,1 @@
+"""Arrays, texts and arguments, for any room. Nothing of the package is imported here."""

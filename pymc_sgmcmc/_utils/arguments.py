@@ -1,0 +1,117 @@
+"""One table of all arguments: each class and function declares its own rows, where it is defined.
+
+A class has them in its attribute ``arguments``, a function from the decorator `takes`. All are
+checked before anything else is done with them.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any, ClassVar
+
+from pymc_sgmcmc._utils.constraints import Constraint
+from pymc_sgmcmc._utils.context import model_of
+
+__all__ = ["CheckedArguments", "check_fields", "check_given", "rows_of", "takes"]
+
+Rows = Mapping[str, Constraint]
+
+
+def rows_of(public: Any) -> dict[str, Constraint]:
+    """The rows of the table for a public class or function, by argument."""
+    if not inspect.isclass(public):
+        return dict(getattr(public, "arguments", {}))
+    rows: dict[str, Constraint] = {}
+    for base in reversed(public.__mro__):
+        rows |= vars(base).get("arguments", {})
+    return rows
+
+
+def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
+    """Decorate a function, of whose arguments these are the rows: it checks them when called."""
+
+    def decorate(function: Callable) -> Callable:
+        signature = inspect.signature(function)
+        known = [p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        open_ended = len(known) < len(signature.parameters)
+
+        def verify(args, kwargs):
+            if not open_ended:
+                _refuse_unknown(function.__name__, kwargs, known)
+            try:
+                given = signature.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}(): {error}") from None
+            _check(rows, given)
+
+        def checked(*args, **kwargs):  # has no name that is not of this closure
+            verify(args, kwargs)
+            return function(*args, **kwargs)
+
+        # As if written in the function's module, where doctest looks for its examples.
+        wrapper = FunctionType(
+            checked.__code__, function.__globals__, function.__name__, None, checked.__closure__
+        )
+        update_wrapper(wrapper, function)
+        wrapper.arguments = rows
+        return wrapper
+
+    return decorate
+
+
+def check_fields(instance: Any) -> None:
+    """Check the fields of a dataclass, which declares their rows, once they are set."""
+    _check(rows_of(type(instance)), vars(instance))
+
+
+def check_given(owner: Any, **given: Any) -> None:
+    """Check arguments of a class or function, which declares their rows."""
+    _check(rows_of(owner), given)
+
+
+class CheckedArguments:
+    """A class whose arguments are checked before it is made, and before PyMC looks at them.
+
+    One of them is ``model``: it must be given, or there must be a ``with`` block.
+    """
+
+    arguments: ClassVar[Rows] = {}
+
+    def __new__(cls, *args, **kwargs):
+        own = inspect.signature(cls.__init__).parameters
+        positional = [p.name for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
+        _refuse_unknown(cls.__name__, kwargs, _names_of(cls))
+        _check(rows_of(cls), dict(zip(positional, args)) | kwargs)
+        make = super().__new__
+        if make is object.__new__:  # also of a copy in another process, where there is no model
+            return make(cls)
+        model_of(kwargs.get("model"))
+        return make(cls, *args, **kwargs)
+
+
+def _names_of(cls: type) -> list[str]:
+    """The arguments of a class, with those that it hands on to its bases."""
+    names: dict[str, None] = {}
+    for base in cls.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
+            names |= dict.fromkeys(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
+    return list(names)
+
+
+def _refuse_unknown(where: str, given: Mapping[str, Any], known: list[str]) -> None:
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}."
+            raise TypeError(f"{where}() takes no argument {name!r}: {hint}")
+
+
+def _check(rows: Rows, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name in rows:
+            rows[name].check(name, value)

@@ -1,0 +1,29 @@
+"""Tables and lists of text, for reports."""
+
+from collections.abc import Sequence
+
+__all__ = ["aligned", "listed"]
+
+MOST_NAMED = 3
+"""Phrases of a list that are shown."""
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
+    """The lines of a table; the first `left` columns are aligned to the left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if k < left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def listed(phrases: list[str]) -> str:
+    """Return the first few phrases, and how many more there are; the worst come first."""
+    left = len(phrases) - MOST_NAMED
+    shown = "; ".join(phrases[:MOST_NAMED])
+    if left <= 0:
+        return shown
+    return f"{shown}; and {left} other coordinate{'s' if left > 1 else ''}"

@@ -1,0 +1,1 @@
+"""One chain: its kernel, its state, draw by draw, and what it sees of itself."""

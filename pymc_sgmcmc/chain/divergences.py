@@ -1,0 +1,226 @@
+"""When a draw is a divergence, and what a chain says of it.
+
+A state that is not finite is one, and so is a finite one that no stationary chain reaches.
+"""
+
+from math import inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from pymc.exceptions import SamplingError
+from pymc.stats.convergence import SamplerWarning, WarningType
+
+from pymc_sgmcmc._utils.significance import largest_energy
+from pymc_sgmcmc.chain.kernel_output import KernelOutput
+from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed, without_derivative
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.tuned import Tuned
+
+__all__ = [
+    "FARTHEST",
+    "MAX_FAILURES",
+    "UNBOUNDED",
+    "Bounds",
+    "divergence",
+    "gave_up",
+    "not_located",
+    "reason",
+    "refuse_without_derivative",
+]
+
+FAR = 15.0
+"""A logarithm of a scale that is hardly one of real data: a factor of 3e6."""
+
+MAX_FAILURES = 10
+"""Diverging draws in a row after which a chain gives up."""
+
+FARTHEST = 1e12
+"""|z|^2 / d beyond which a draw has left the posterior, z in posterior sds as tuning learned them.
+Of independent draws from a Student t with 3 degrees of freedom one in 10^18 is farther away, from a
+Cauchy law one in 10^6; and no other step method moves a posterior by a million of its sds."""
+
+ENERGY_CHANCE = 1e-12
+"""At stationarity p.p is chi-square with d degrees of freedom whatever the posterior is: it exceeds
+the bound at an inner step with less than this chance."""
+
+ENERGY_ROOM = 4.0
+"""How many times that quantile the bound is, for what the step size and gradient noise with rare
+large rows add: p may be twice as long."""
+
+FRICTION_SDS = 10.0
+"""The mean friction xi of a chain with thermostats is normal around A plus the noise, with variance
+T / (d Q): ten of its sds have a chance of 10^-23."""
+
+FRICTION_ROOM = 100.0
+"""How many times the friction expected where tuning ended the bound is beside them: gradient noise
+may be larger elsewhere in the posterior."""
+_REMEDY = "Choose a smaller step_size, more friction or diffusion, or a larger batch_size"
+_REMEDY_TUNED = "Lower bias_tolerance, tune longer, or give the model another parametrisation"
+
+
+class Bounds(NamedTuple):
+    """What no stationary chain exceeds; infinite where nothing is known.
+
+    Attributes
+    ----------
+    reach : float
+        Of |z|^2. Only where a metric was learned: else z has no scale.
+    energy : float
+        Of p.p before an inner step.
+    least_friction, most_friction : float
+        Of the mean of xi over a draw and the coordinates.
+    """
+
+    reach: float = inf
+    energy: float = inf
+    least_friction: float = -inf
+    most_friction: float = inf
+
+    @classmethod
+    def of_chain(
+        cls,
+        size: int,
+        dimension: int,
+        heat: float,
+        friction: float | None,
+        temperature: float,
+        mass: float,
+        *,
+        learned: bool,
+    ) -> "Bounds":
+        """The bounds of a chain with a constant step size.
+
+        Parameters
+        ----------
+        size, dimension : int
+            d, the length of q, and the degrees of freedom of p: fewer on manifolds.
+        heat : float
+            The mean of p.p / dimension in the chain itself: noise may make it more than T. NaN: the
+            chain has no momentum, or nothing was seen yet.
+        friction : float or None
+            Where the thermostats should settle; None: there are none.
+        temperature, mass : float
+            T, and the thermal mass Q.
+        learned : bool
+            Whether the sampler's coordinates are in posterior sds.
+        """
+        reach = FARTHEST * size if learned else inf
+        energy = inf
+        if np.isfinite(heat):
+            quantile = largest_energy(dimension, ENERGY_CHANCE)
+            energy = ENERGY_ROOM * max(heat, temperature) * quantile
+        if friction is None or not (np.isfinite(friction) and mass > 0):
+            return cls(reach, energy)
+        spread = FRICTION_SDS * sqrt(temperature / (dimension * mass))
+        return cls(reach, energy, -friction - spread, FRICTION_ROOM * friction + spread)
+
+    def exceeded(self, output: KernelOutput) -> bool:
+        """Whether a draw is beyond them; a NaN, of what there is not, is not."""
+        return (
+            output.reach > self.reach
+            or output.largest_energy > self.energy
+            or output.thermostat > self.most_friction
+            or output.thermostat < self.least_friction
+        )
+
+
+UNBOUNDED = Bounds()
+
+
+def reason(output: KernelOutput, bounds: Bounds, size: int) -> str:
+    """Why a draw with this `output` is a divergence."""
+    if not output.is_finite:
+        return "the state became non-finite"
+    if output.reach > bounds.reach:
+        away = sqrt(output.reach / size)
+        return f"the chain was thrown {away:.2g} posterior sds away from its centre"
+    if output.largest_energy > bounds.energy:
+        times = ENERGY_ROOM * output.largest_energy / bounds.energy
+        return (
+            f"the chain was thrown off: its kinetic energy was {times:.3g} times the largest of "
+            f"10^{-np.log10(ENERGY_CHANCE):.0f} steps of a stationary chain"
+        )
+    return f"the thermostat's friction was {output.thermostat:.3g}, which no stationary chain has"
+
+
+def divergence(
+    where: str,
+    what: str,
+    step_size: float,
+    draw: int,
+    tune: bool,
+    *,
+    first: bool,
+    tuned: bool,
+    left: str = "",
+) -> SamplerWarning:
+    """The warning that goes with a diverging draw; PyMC prints that of the first after tuning.
+
+    `left`: where the end of the draw is finite and its density zero, what of the model says so.
+    """
+    what, remedy = f"{what} at step_size {step_size:.3g}", _remedy(tuned)
+    if left:
+        what = f"the chain left the support. {left}"
+        remedy = (
+            "Gradients do not see an edge, and draws near it are not to be trusted. Transform the "
+            "variable, write the model without the edge, or sample it with NUTS"
+        )
+    return SamplerWarning(
+        WarningType.TUNING_DIVERGENCE if tune else WarningType.DIVERGENCE,
+        f"{where}: {what.rstrip('.')}. It repeats the draw before and is flagged `diverging`, as "
+        f"later ones will be without a message. {remedy}.",
+        "warn" if first and not tune else "debug",
+        step=draw,
+    )
+
+
+def gave_up(
+    where: str, what: str, step_size: float, target: Target, q: np.ndarray, *, tuned: bool
+) -> SamplingError:
+    """The error that ends a chain whose last finite position is `q`."""
+    value, gradient = target.value_and_gradient(q)
+    steepest = target.coordinate(int(np.argmax(np.nan_to_num(np.abs(gradient), nan=np.inf))))
+    seen = f"The gradient is largest in {steepest}."
+    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        seen = culprit(target, q) or seen
+    return SamplingError(
+        f"{where}: {what} at step_size {step_size:.3g}, {MAX_FAILURES} draws in a row. "
+        f"{seen} {_remedy(tuned)}, or start closer "
+        "to the posterior with initvals=."
+    )
+
+
+def refuse_without_derivative(where: str, target: Target, q: np.ndarray) -> None:
+    """Raise SamplingError if some rows have a value at `q`, and no finite gradient."""
+    found = without_derivative(target, q)
+    if found:
+        raise SamplingError(f"{where}: the state became non-finite. {found} {REMEDY}")
+
+
+def _remedy(tuned: bool) -> str:
+    """What to try: `tuned` says whether the step size is."""
+    return _REMEDY_TUNED if tuned else _REMEDY
+
+
+def not_located(where: str, tuned: Tuned, target: Target) -> SamplerWarning:
+    """The warning where tuning starts at a point that is no typical one."""
+    centre, factor = tuned.coordinates.centre, tuned.coordinates.factor
+    _, gradient = target.value_and_gradient(centre)
+    scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
+    steepest = int(np.argmax(np.nan_to_num(np.abs(scales * gradient), nan=np.inf)))
+    scale = ""
+    if abs(centre[steepest]) > FAR and is_transformed(target)[steepest]:
+        scale = (
+            f" It is {centre[steepest]:.3g} there, a scale that vanishes or a bound that is "
+            "touched: data without any spread do this, or a hierarchy whose joint density is "
+            "infinite where its scale is zero."
+        )
+    return SamplerWarning(
+        WarningType.BAD_PARAMS,
+        f"{where}: the region of high posterior density was not found. The gradient at the point "
+        f"where tuning starts is too steep (decrement {tuned.decrement:.3g}, where {target.size} "
+        f"is typical), most so along {target.coordinate(steepest)}.{scale} "
+        "Start closer to it with initvals=, tune longer, or look at R-hat with suspicion.",
+        "warn",
+        step=0,
+    )

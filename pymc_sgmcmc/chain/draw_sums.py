@@ -1,0 +1,74 @@
+"""What the kernel says of a draw beside its end, as a graph of the paths of its inner steps."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.chain.moments import MOMENTS, moment_sums, wide
+from pymc_sgmcmc.compile.take_rows import take_rows
+
+__all__ = ["draw_summary"]
+
+
+def draw_summary(
+    paths: Mapping[str, TensorVariable],
+    planned: Mapping[str, TensorVariable],
+    data: Mapping[str, TensorVariable],
+    *,
+    gradients: TensorVariable,
+    step_sizes: TensorVariable,
+    first: TensorVariable | None,
+    end: TensorVariable,
+    origin: TensorVariable,
+    summed: TensorVariable,
+    kinetic: Callable,
+    virial: Callable,
+) -> list[TensorVariable]:
+    """The sums of `MOMENTS`, (9, d), and the scalars that `KernelOutput.read` takes, (7,).
+
+    Parameters
+    ----------
+    paths : mapping of str to graph
+        q and the state by name, at the start and after each step, (steps + 1, ...).
+    planned, data : mappings of str to graph
+        The sequences of the update, (steps,), and its coefficients.
+    gradients : graph, shape (steps + 1, d)
+        The first is of no step.
+    step_sizes : graph, shape (steps,)
+    first : graph, shape (d,), or None
+        The gradient at the start on the rows of the first step, where that is not the step's own.
+    end : graph, shape ()
+        U at the end.
+    origin : graph, shape (d,)
+        What positions are relative to.
+    summed : graph of int, shape (m,)
+        The steps that the sums are over.
+    kinetic, virial : callable
+        Those of a sampler.
+    """
+    last = [path[-1] for path in paths.values()]
+    # At the end U may be infinite, outside the support, and every gradient finite.
+    finite = pt.add(*map(pt.sum, last))  # if all that is in it is
+    # The square of the norm: for d = 1 PyTensor rewrites its root to a NaN.
+    at_end = [pt.sum(gradients[-1] ** 2), -end, finite, pt.sum(wide(last[0]) ** 2)]
+    # What follows is of every so many steps: with many coordinates all would take longer than
+    # the steps themselves. Their indices are given: those of slices would be a thousand nodes
+    # of integer arithmetic, and most of the time that PyTensor 2 takes.
+    before = {name: take_rows(path, summed) for name, path in paths.items()}
+    planned = {name: wide(take_rows(values, summed)) for name, values in planned.items()}
+    g, h = take_rows(gradients, summed + 1), take_rows(step_sizes, summed)
+    # Of q that the chain returns: elsewhere they would be blind to the error of the step.
+    relative = before | {"q": before["q"] - origin}
+    pairs, each = (relative["q"], g), 1.0
+    if first is not None:
+        pairs, each = (relative["q"][:1], first[None]), summed.shape[0].astype("float64")
+    balance = virial(*map(wide, relative.values()), g=wide(g), h=wide(h), **planned, **data)
+    energy = largest = pt.as_tensor(np.nan)
+    if "p" in paths:
+        energy = kinetic(before["p"], take_rows(paths["p"], summed + 1), g, h)
+        largest = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
+    moments = moment_sums(before, g, pairs, balance, each)
+    friction = pt.sum(moments[MOMENTS.index("xi")]) / gradients.type.shape[1]
+    return [moments, pt.stack([*at_end, energy, largest, friction])]

@@ -1,0 +1,80 @@
+"""What a chain has been seen to do since tuning ended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from pymc.stats.convergence import SamplerWarning, WarningType
+
+from pymc_sgmcmc.chain.divergences import UNBOUNDED, Bounds
+from pymc_sgmcmc.chain.findings import Alarm
+
+__all__ = ["POOLED", "SEEN", "Watched"]
+
+SEEN = ("direct_spread", "implied_spread", "noise")
+POOLED = ("pooled_direct", "pooled_implied", "pooled_direct_spread", "pooled_implied_spread",
+          "freedom", "temperature")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What was seen of a chain at the last look, and what is still to be said of it.
+
+    Attributes
+    ----------
+    spread : array, shape (2, d)
+        Asymptotic standard deviations of W per inner step, direct and implied.
+    pooled : array, shape (2, 2)
+        W over all coordinates, direct and implied, and its spreads.
+    freedom : int
+        Degrees of freedom of the spreads.
+    temperature : float
+        T of the draws.
+    noise : array, shape (d,)
+        What gradient noise adds to W.
+    main : array of int, shape (d,)
+        The coordinate of q that each coordinate of the metric is, or mostly is.
+    energy : float
+        The largest p.p before an inner step.
+    bounds : Bounds
+        What makes a draw a divergence.
+    said : tuple of str
+        The kinds of alarms that have been told, or will be.
+    pending : tuple of (str, str)
+        Kind and text of those that will be: PyMC takes one warning a draw.
+    """
+
+    spread: np.ndarray
+    pooled: np.ndarray
+    noise: np.ndarray
+    main: np.ndarray
+    freedom: int = 0
+    temperature: float = np.nan
+    energy: float = 0.0
+    bounds: Bounds = UNBOUNDED
+    said: tuple[str, ...] = ()
+    pending: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def nothing(cls, size: int) -> "Watched":
+        unknown = np.full((2, size), np.nan)
+        return cls(unknown, np.full((2, 2), np.nan), unknown[0], np.arange(size))
+
+    def heard(self, alarms: Sequence[Alarm | None]) -> "Watched":
+        """With those of `alarms` to be told that are of a new kind."""
+        new = [alarm for alarm in alarms if alarm is not None and alarm.kind not in self.said]
+        return replace(
+            self,
+            said=self.said + tuple(alarm.kind for alarm in new),
+            pending=self.pending + tuple((alarm.kind, alarm.text) for alarm in new),
+        )
+
+    def told(self) -> "Watched":
+        """Without the first of what is to be told."""
+        return replace(self, pending=self.pending[1:])
+
+    def warning(self, draw: int) -> SamplerWarning:
+        """The first of what is to be told."""
+        kind, text = self.pending[0]
+        # `extra` tells warnings apart without reading them.
+        return SamplerWarning(WarningType.CONVERGENCE, text, "warn", step=draw, extra=kind)

@@ -1,0 +1,239 @@
+"""One stored draw as one call of a compiled function: a scan over the inner steps.
+
+    q', state', ..., sums, ... = kernel(q, *state, H, *sequences, *rows, Z, W, *coefficients,
+                                        *numbers, origin, summed)
+
+Nothing random, scheduled or adaptive lives in the graph: step sizes H and whatever else a sampler
+plans for each step (steps,), row indices (steps, n) for each group of observed variables with
+W (groups,) = N / n, and standard normals Z (steps, k, d) come from outside. q is in the coordinates
+of the estimator, whose `numbers` also come from outside, as do the steps that are `summed`, (m,).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from pymc_sgmcmc._utils.compat import scan
+from pymc_sgmcmc.chain.draw_sums import draw_summary
+from pymc_sgmcmc.chain.kernel_output import KernelOutput
+from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+
+__all__ = ["Kernel", "arrays"]
+
+
+class _Trace:
+    """Gives `update` its gradient and its noise, and records what it asked for."""
+
+    def __init__(self, estimate: Callable, rows, weights, normals):
+        self._estimate, self._rows, self._weights, self._normals = estimate, rows, weights, normals
+        self.n_noise = 0
+        self.points, self.gradients = [], []
+
+    def __call__(self, q):
+        """The gradient at `q` on this step's rows."""
+        self.points.append(q)
+        self._value, gradient = self._estimate(q, self._rows, self._weights)
+        self.gradients.append(gradient)
+        return gradient
+
+    def potential(self):
+        """U where the gradient was taken, on the same rows."""
+        return self._value
+
+    def keep(self, gradient):
+        """Let another gradient count as that of this step."""
+        self.gradients[-1] = gradient
+
+    def noise(self):
+        """The next of this step's normals."""
+        self.n_noise += 1
+        return self._normals[self.n_noise - 1]
+
+
+class Kernel:
+    """The compiled inner loop of a sampler on a target.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    update : callable
+        ``update(q, *state, grad=, h=, noise=, **sequences, **coefficients)`` returns the new
+        (q, *state).
+    state : mapping of str to array
+        Values with the shapes of the carried variables; "p" and "xi" enter the running sums.
+    coefficients : mapping of str to array
+        Values with the shapes of the update's parameters, which are inputs of every call.
+    kinetic : callable
+        ``kinetic(p_before, p_after, g, h)``: p.p / d, added over the inner steps.
+    virial : callable
+        ``virial(q, *state, g=, h=, **sequences, **coefficients)``: the mean of q g by the balance
+        of the sampler, (steps, d), or None.
+    backend : Backend
+    sequences : iterable of str
+        Names of the numbers that each call gives for each inner step.
+    numbers : mapping of str to TensorVariable
+        The estimator's inputs.
+    constant : bool
+        Whether the inner steps of a call all have the size of its first one.
+    leaps : bool
+        Whether there is a second compiled function, for steps of which none is summed.
+
+    Attributes
+    ----------
+    n_noise : int
+        k, the normals of length d that one inner step needs.
+    carried : list of str
+        Names of the carried variables, in the order of the state.
+    constant, leaps : bool
+        As given.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        update: Callable,
+        state: Mapping[str, np.ndarray],
+        coefficients: Mapping[str, np.ndarray],
+        kinetic: Callable,
+        virial: Callable,
+        backend: Backend,
+        sequences: Iterable[str],
+        numbers: Mapping[str, pt.TensorVariable],
+        constant: bool,
+        leaps: bool,
+    ):
+        dtype = pytensor.config.floatX
+        self.dtype, self.constant, self.leaps = np.dtype(dtype), constant, leaps
+        start = {"q": pt.tensor("q", dtype=dtype, shape=(estimator.size,))}
+        start |= _symbols(state, dtype)
+        data, frame = _symbols(coefficients, dtype), dict(numbers)
+        step_sizes = pt.vector("H", dtype=dtype)
+        planned = {name: pt.vector(name, dtype=dtype) for name in sequences}
+        weighting = pt.vector("W", dtype=dtype)
+        rows = [pt.lmatrix(f"rows_{group.name}") for group in estimator.groups]
+        normals = pt.tensor("Z", dtype=dtype, shape=(None, None, estimator.size))
+        origin = pt.tensor("origin", dtype=dtype, shape=(estimator.size,))
+        summed = pt.lvector("summed")
+        of_steps = [step_sizes, *planned.values(), *rows, normals]
+        estimate = estimator.bind(frame)
+        weights = [weighting[k] for k in range(len(rows))]  # scalars, for the loop to carry along
+        ahead = False
+
+        def inner_step(*args):
+            nonlocal ahead
+            *args, h = args if constant else (*args[1:], args[0])
+            numbers, args = args[: len(planned)], args[len(planned) :]
+            on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
+            trace, values = _Trace(estimate, on_rows, weights, z), args[: len(start)]
+            own = dict(zip(planned, numbers, strict=True)) | data
+            new = update(*values, grad=trace, h=h, noise=trace.noise, **own)
+            if len(trace.gradients) != 1:
+                raise ValueError(
+                    f"update asked for {len(trace.gradients)} gradients: an inner step has one."
+                )
+            self.n_noise, ahead = trace.n_noise, trace.points[0] is not values[0]
+            return [*(value.astype(dtype) for value in new), trace.gradients[0]]
+
+        *paths, gradients = scan(
+            inner_step,
+            # What follows from a constant step size is then computed once.
+            sequences=of_steps[1:] if constant else of_steps,
+            # The gradient is carried as well, for Numba to hand it on: what a scan only collects
+            # Numba writes number by number, with a division for each.
+            outputs_info=[*start.values(), pt.zeros_like(start["q"])],
+            non_sequences=[*weights, *data.values(), *frame.values(), step_sizes[0]],
+            n_steps=step_sizes.shape[0],
+            mode=backend.one_function,
+        )
+        last = [path[-1] for path in paths]
+        end, first = estimate(last[0], [row[-1] for row in rows], weights)[0], None
+        if ahead:
+            _, first = estimate(start["q"], [row[0] for row in rows], weights)
+        moments, scalars = draw_summary(
+            dict(zip(start, paths, strict=True)),
+            planned,
+            data,
+            gradients=gradients,
+            step_sizes=step_sizes,
+            first=first,
+            end=end,
+            origin=origin,
+            summed=summed,
+            kinetic=kinetic,
+            virial=virial,
+        )
+        of_summary = [*paths, gradients, step_sizes, *planned.values(), *data.values()]
+        of_summary += [*([first] if ahead else []), end, origin, summed]
+        moments, scalars = backend.as_one(of_summary, [moments, scalars])
+        given = [*start.values(), *of_steps, *([weighting] if rows else [])]
+        given += [*data.values(), *frame.values()]
+        self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)
+        # Where only the last step is summed, the others leave no paths in memory: with many
+        # coordinates writing these takes as long as all else.
+        self._leap = CompiledGraph(given, last, backend) if leaps else None
+        self._planned, self.carried = list(planned), list(state)
+
+    def fixed(
+        self,
+        weights: np.ndarray,
+        coefficients: Mapping[str, np.ndarray],
+        numbers: Mapping[str, np.ndarray],
+    ) -> list[np.ndarray]:
+        """What stays the same for many calls: W if there are groups, coefficients, numbers."""
+        given = ([weights] if len(weights) else []), coefficients.values(), numbers.values()
+        return [np.asarray(value, self.dtype) for value in chain(*given)]
+
+    def __call__(
+        self,
+        q,
+        state,
+        step_sizes,
+        rows,
+        normals,
+        origin,
+        sequences,
+        fixed,
+        every=1,
+    ) -> KernelOutput:
+        """Advance (q, *state) by the inner steps that the inputs describe.
+
+        `fixed` comes from the method of that name. The first step and `every` so many after it are
+        summed; but if the kernel leaps, and that is one step, the last, and none with 0.
+        """
+        steps, array, dtype = len(step_sizes), np.asarray, self.dtype
+        start = [array(value, dtype) for value in (q, *state)]
+        planned = [array(sequences[name], dtype) for name in self._planned]
+        of_steps = [array(step_sizes, dtype), *planned, *rows, array(normals, dtype)]
+        if self.leaps and not 0 < every < steps:
+            leapt = steps - min(every, 1)
+            if leapt:
+                start = self._leap(*start, *(of[:leapt] for of in of_steps), *fixed)
+            if leapt == steps:
+                q, *state = start
+                return KernelOutput(q, tuple(state))
+            steps, of_steps = 1, [of[leapt:] for of in of_steps]
+        summed = _every_so_many(steps, every)
+        given = [*start, *of_steps, *fixed, array(origin, dtype), summed]
+        *end, sums, scalars = self._function(*given)
+        return KernelOutput.read(end, len(summed), sums, scalars)
+
+
+def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Numbers in the working precision."""
+    return {name: np.asarray(value, pytensor.config.floatX) for name, value in values.items()}
+
+
+@lru_cache(maxsize=16)
+def _every_so_many(steps: int, every: int) -> np.ndarray:
+    return np.arange(0, steps, every)
+
+
+def _symbols(values: Mapping[str, np.ndarray], dtype: str) -> dict[str, pt.TensorVariable]:
+    return {
+        name: pt.tensor(name, dtype=dtype, shape=np.shape(value)) for name, value in values.items()
+    }

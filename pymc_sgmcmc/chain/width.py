@@ -1,0 +1,75 @@
+"""W, the ratio of posterior variances to what the gradients say they should be: 1 is right.
+
+At stationarity E[(q_i - E q_i) dU/dq_i] = 1 for every U that falls off, with q from the posterior.
+Draws of another width give another number, about the ratio of their variance to the right one.
+W is this mean as seen in the chain ("direct"), and as the sampler's balance implies it from its
+momentum and its gradients ("implied"), which often has the smaller error.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pymc_sgmcmc.chain.running_sums import RunningSums
+
+__all__ = ["KINDS", "POOLED_TOLERANCE", "TOLERANCE", "Width"]
+
+KINDS = ("direct", "implied")
+
+TOLERANCE, POOLED_TOLERANCE = 0.10, 0.05
+"""Errors of a variance that are small enough, in one coordinate and on average."""
+
+
+@dataclass(frozen=True)
+class Width:
+    """W of one chain, from its running sums.
+
+    The standard errors are those of batch means.
+    """
+
+    sums: RunningSums
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the standard errors."""
+        return len(self.sums.ends) - 1
+
+    @cached_property
+    def _of_batches(self) -> dict[str, np.ndarray]:
+        """W in each batch, about the mean of all, (batches, d), by kind."""
+        q, g, qg, virial, _ = self.sums.batch_means()
+        m, mean_g = self.sums.mean("q"), self.sums.mean("g_at_q")
+        return {"direct": qg - m * g - mean_g * (q - m), "implied": virial}
+
+    def ratio(self, kind: str) -> np.ndarray:
+        """W, (d,)."""
+        if kind == "implied":
+            # About the origin: E g = 0, and its noise is not that of the mean of q g.
+            return self.sums.mean("virial")
+        covariance = self.sums.mean("qg") - self.sums.mean("q") * self.sums.mean("g_at_q")
+        return covariance + self._lost
+
+    @property
+    def _lost(self) -> np.ndarray:
+        """What the covariance of q and g lacks, as its mean of q is that of the chain itself."""
+        if self.freedom < 1:
+            return 0.0 * self.sums.origin
+        q, g, *_ = self.sums.batch_means()
+        products = (q - q.mean(axis=0)) * (g - g.mean(axis=0))
+        return products.sum(axis=0) / (len(q) * self.freedom)
+
+    def error(self, kind: str) -> np.ndarray:
+        """The standard error of W, (d,)."""
+        return _error(self._of_batches[kind])
+
+    def pooled(self, kind: str) -> tuple[float, float]:
+        """The mean of W over the coordinates, and its standard error."""
+        return float(self.ratio(kind).mean()), float(_error(self._of_batches[kind].mean(axis=1)))
+
+
+def _error(batches: np.ndarray) -> np.ndarray:
+    """The standard error of the mean of some batches, shape (batches, ...)."""
+    if len(batches) < 2:
+        return np.full(batches.shape[1:], np.nan)
+    return batches.std(axis=0, ddof=1) / np.sqrt(len(batches))

@@ -1,0 +1,74 @@
+"""Operations whose C code calls the one C function of a graph of their own."""
+
+from pytensor.compile import Function
+from pytensor.graph.basic import Apply
+from pytensor.link.c.op import COp
+from pytensor.link.c.type import generic
+
+from pymc_sgmcmc.compile.c_call_code import SUPPORT
+
+__all__ = ["CallsInner", "Inner"]
+
+
+class CallsInner(COp):
+    """One whose C code has ``inner_{name}``, which calls that function.
+
+    The function is in the tag of a node: PyTensor writes operations, as parts of the keys of
+    compiled code, to disk.
+    """
+
+    params_type = generic
+
+    def of(self, node: Apply, inner: "Inner") -> Apply:
+        """It, in the place of a node, with that function."""
+        made = Apply(self, node.inputs, [output.type() for output in node.outputs])
+        made.tag.inner = inner
+        return made
+
+    def perform(self, node, inputs, outputs):
+        raise NotImplementedError(f"{self} has C code alone")
+
+    def get_params(self, node):
+        return node.tag.inner
+
+    def c_headers(self, **kwargs):
+        return ["<algorithm>", "<vector>"]
+
+    def c_code_cache_version(self):
+        return (3,)
+
+    def c_support_code(self, **kwargs):
+        return SUPPORT
+
+    def c_support_code_struct(self, node, name):
+        return f"pymc_sgmcmc_inner inner_{name};"
+
+    def c_init_code_struct(self, node, name, sub):
+        return f"if (!inner_{name}.read({sub['params']})) {sub['fail']}"
+
+    def c_cleanup_code_struct(self, node, name):
+        return f"inner_{name}.forget();"
+
+
+class Inner:
+    """A function as C code calls it: cells, lists of one, hold what it reads and writes.
+
+    It pickles as its graph: where it is loaded, it is linked when the operation is.
+    """
+
+    def __init__(self, function: Function):
+        self._maker, self._function = function.maker, function
+
+    def __getstate__(self):
+        return {"_maker": self._maker, "_function": None}
+
+    @property
+    def function(self) -> Function:
+        if self._function is None:
+            self._function = self._maker.create([None] * len(self._maker.inputs))
+        return self._function
+
+    thunk = property(lambda self: self.function.vm.cthunk)
+    errors = property(lambda self: self.function.vm.error_storage)
+    inputs = property(lambda self: [cell.storage for cell in self.function.input_storage])
+    outputs = property(lambda self: [cell.storage for cell in self.function.output_storage])

@@ -1,0 +1,56 @@
+"""PyTensor's plain mode, for graphs that the code of this package does not compile."""
+
+from collections.abc import Sequence
+
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import toposort
+from pytensor.scan.op import Scan
+
+from pymc_sgmcmc.compile.c_linker import OneFunction
+from pymc_sgmcmc.compile.c_subgraph import Part
+from pymc_sgmcmc.compile.rebuild import inner_graph
+from pymc_sgmcmc.compile.take_rows import TakeRows
+
+__all__ = ["plain_graph", "plain_mode"]
+
+
+def plain_mode(mode: str | Mode) -> Mode:
+    """Return `mode` without a rewrite that gives wrong results.
+
+    PyTensor (2.38 and 3.3) turns sums of a matrix product and other terms into one call of BLAS,
+    and loses terms of another type on the way: the integers of y - (X @ b + z), say.
+    """
+    return get_mode(mode).excluding("gemm_optimizer")
+
+
+def plain_graph(outputs: Sequence[Variable], mode: Mode) -> list[Variable]:
+    """Return `outputs` computed by PyTensor's own operations alone, with scans in `mode`."""
+    made = {}
+    for node in toposort(list(outputs)):
+        inputs = [made.get(variable, variable) for variable in node.inputs]
+        if isinstance(node.op, TakeRows):
+            x, rows = inputs
+            new = [x[rows]]
+        elif isinstance(node.op, Part):
+            new = clone_replace(node.op.outputs, dict(zip(node.op.inputs, inputs, strict=True)))
+        elif isinstance(node.op, Scan):
+            new = _plain_scan(node.op, mode).make_node(*inputs).outputs
+        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            new = node.clone_with_new_inputs(inputs, strict=False).outputs
+        else:
+            continue
+        made.update(zip(node.outputs, new, strict=True))
+    return [made.get(variable, variable) for variable in outputs]
+
+
+def _plain_scan(op: Scan, mode: Mode) -> Scan:
+    inner = inner_graph(op)
+    plain = FunctionGraph(inner.inputs, plain_graph(inner.outputs, mode), clone=True)
+    names = ("truncate_gradient", "name", "allow_gc", "strict")
+    settings = {name: getattr(op, name) for name in names}
+    is_ours = isinstance(get_mode(op.mode).linker, OneFunction)
+    settings["mode"] = mode if is_ours else op.mode
+    return Scan(plain.inputs, plain.outputs, op.info, **settings)

@@ -1,0 +1,53 @@
+"""Numbers that are the same in all steps of a scan, handed to each as numbers: for Numba.
+
+PyTensor hands them over as arrays. Numba counts references to an array at every use, which takes a
+third of the time of a small model.
+"""
+
+from importlib.util import find_spec
+
+from pytensor.compile import optdb
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.rewriting.basic import in2out
+from pytensor.scan.op import Scan
+from pytensor.tensor import atleast_Nd, scalar_from_tensor, tensor_from_scalar
+from pytensor.tensor.type import TensorType
+
+from pymc_sgmcmc.compile.additions import our_rewriter
+
+__all__ = ["NUMBERS"]
+
+NUMBERS = "pymc_sgmcmc_numbers"
+"""What a mode includes to have it."""
+
+
+@our_rewriter([Scan])
+def _numbers(fgraph, node):
+    op = node.op
+    step = op.fgraph.unfreeze()
+    outer, inner, given = list(node.inputs), list(step.inputs), {}
+    for k in range(-op.info.n_non_seqs, 0):
+        if isinstance(inner[k].type, TensorType) and all(inner[k].type.broadcastable):
+            array, outer[k] = inner[k], scalar_from_tensor(outer[k].squeeze())
+            inner[k] = outer[k].type()
+            given[array] = atleast_Nd(tensor_from_scalar(inner[k]), n=array.type.ndim)
+    if not given:
+        return None
+    outputs = graph_replace(step.outputs, given, strict=False)
+    made = Scan(
+        inner,
+        outputs,
+        op.info,
+        mode=op.mode,
+        truncate_gradient=op.truncate_gradient,
+        name=op.name,
+        profile=op.profile,
+        allow_gc=op.allow_gc,
+    )
+    return made(*outer, return_list=True)
+
+
+# After all that changes scans, but before they work in place, and before elementwise operations
+# are fused. Only where PyTensor computes with numbers as such: older ones make arrays of them.
+if find_spec("pytensor.tensor.rewriting.scalarize"):
+    optdb.register(NUMBERS, in2out(_numbers), position=1.9)

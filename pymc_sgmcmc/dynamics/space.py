@@ -1,0 +1,70 @@
+"""Where the flat q of a step method moves: a product of manifolds, one for each variable."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.distributions.manifolds import FLAT, Manifold
+
+__all__ = ["EVERYWHERE", "Space"]
+
+
+class Space:
+    """The product of `manifolds`, one for each of the variables of `shapes`, end to end.
+
+    Attributes
+    ----------
+    curved : bool
+        Whether it is not all of R^d.
+    dimension : int
+        Its intrinsic dimension; d if it is not curved.
+    """
+
+    def __init__(self, manifolds: Sequence[Manifold], shapes: Sequence[tuple[int, ...]]):
+        self.manifolds, self._shapes = list(manifolds), [tuple(shape) for shape in shapes]
+        self.dimension = sum(m.dimension(shape) for m, shape in self._parts())
+        self.curved = any(m is not FLAT for m in self.manifolds)
+
+    def tangent(self, q: TensorVariable, v: TensorVariable) -> TensorVariable:
+        """The part of `v` (d,) that is tangent at `q` (d,)."""
+        if not self.curved:
+            return v
+        parts = zip(self._parts(), self._split(q), self._split(v), strict=True)
+        return _joined(m.tangent(x, y) for (m, _), x, y in parts)
+
+    def flow(self, q: Any, p: Any, t: Any) -> tuple[TensorVariable, TensorVariable]:
+        """Where the geodesic from `q` with the velocity `p` is at time `t`, and its velocity."""
+        if not self.curved:
+            return q + t * p, p
+        parts = zip(self._parts(), self._split(q), self._split(p), strict=True)
+        ends = [m.flow(x, v, t) for (m, _), x, v in parts]
+        return _joined(x for x, _ in ends), _joined(v for _, v in ends)
+
+    def nearest(self, q: np.ndarray) -> np.ndarray:
+        """The point of the space that is closest to `q` (d,)."""
+        if not self.curved:
+            return q
+        parts = zip(self._parts(), self._split(q), strict=True)
+        return np.concatenate([m.nearest(x).ravel() for (m, _), x in parts]).astype(q.dtype)
+
+    def _parts(self):
+        return zip(self.manifolds, self._shapes, strict=True)
+
+    def _split(self, q: Any) -> list[Any]:
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes]).tolist()
+        return [
+            q[start:end].reshape(shape)
+            for start, end, shape in zip([0, *ends[:-1]], ends, self._shapes, strict=True)
+        ]
+
+
+def _joined(parts: Any) -> TensorVariable:
+    parts = [part.ravel() for part in parts]
+    return parts[0] if len(parts) == 1 else pt.concatenate(parts)
+
+
+EVERYWHERE = Space([], [])
+"""R^d, whatever d is."""

@@ -1,0 +1,224 @@
+"""Sources of minibatches: which rows each inner step sees.
+
+A source is stateless code around a small state (a tuple of ints) that the step method keeps,
+so that a chain can be checkpointed, and copied for population sampling.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from math import prod
+from typing import ClassVar, final
+
+import numpy as np
+import pytensor
+from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.compile.take_rows import take_rows
+from pymc_sgmcmc.rows.groups import RowData, RowGroup
+
+__all__ = ["SOURCES", "BatchSource", "Blocks", "Epochs", "Random"]
+
+State = tuple[int, ...]
+
+MANY = 2**10
+"""From so many row indices at once on, compiled code makes them faster than NumPy's generator."""
+
+
+class BatchSource(ABC):
+    """Draws row indices from a generator.
+
+    Parameters
+    ----------
+    groups : sequence of RowGroup
+    largest : sequence of int
+        Rows in the largest batch of each group that will ever be drawn.
+    moving : collection of shared variables, optional
+        Those that other step methods move from draw to draw: no copy of them is kept.
+    """
+
+    independent: ClassVar[bool] = True
+    """Whether batches are drawn independently at every inner step."""
+    start: ClassVar[State] = ()
+    """The state at the start of a chain."""
+
+    def __init__(
+        self,
+        groups: Sequence[RowGroup],
+        largest: Sequence[int],
+        moving: Collection[Variable] = (),
+    ):
+        self.groups, self.largest, self.moving = groups, largest, moving
+
+    @abstractmethod
+    def draw(
+        self, state: State, rng: np.random.Generator, n_rows: int, steps: int, size: int
+    ) -> tuple[np.ndarray, State]:
+        """What `slices` takes at each of `steps` inner steps, and the new state."""
+
+    def any(self, rng: np.random.Generator, n_rows: int, size: int) -> np.ndarray:
+        """One step's batch, whatever the state is."""
+        return _integers(rng, n_rows, (1, size))
+
+    def slices(self, group: RowGroup, rows: TensorVariable) -> dict[Variable, Variable]:
+        """What takes the place of the group's row data, given one step's entry of `draw`."""
+        return group.slices(rows)
+
+    def take(self, array: TensorVariable, rows: TensorVariable) -> TensorVariable:
+        """The same of an array that is `arranged`, by its first axis."""
+        return take_rows(array, rows)
+
+    def arranged(self, array: np.ndarray, k: int) -> np.ndarray:
+        """An array with a row for each row of group k, as `take` wants it."""
+        return array
+
+    def refresh(self) -> None:
+        """Look at the data again: `pm.set_data` may have changed them."""
+
+    def share(self, n_rows: int, size: int) -> float:
+        """The variance of a batch's mean, relative to that of independent rows."""
+        return 1.0
+
+
+@final
+class Random(BatchSource):
+    """Rows with replacement, shape (steps, size), drawn independently at every inner step.
+
+    A batch of as many rows as there are holds each of them once.
+    """
+
+    def draw(self, state, rng, n_rows, steps, size):
+        if size == n_rows:
+            return np.tile(np.arange(n_rows), (steps, 1)), state
+        return _integers(rng, n_rows, (steps, size)), state
+
+    def share(self, n_rows, size):
+        return 0.0 if size == n_rows else 1.0
+
+
+@final
+class Blocks(BatchSource):
+    """Contiguous blocks of shuffled rows, as bounds (steps, 2), drawn independently at every step.
+
+    The data are shuffled once, into a copy that ends with its own beginning, so that every row is
+    the first of a block equally often. What moves from draw to draw has no copy: its rows are
+    looked up in the order of the shuffle.
+    """
+
+    def __init__(self, groups, largest, moving=()):
+        super().__init__(groups, largest, moving)
+        self._copied: dict[RowData, np.ndarray] = {}
+        self._shuffled: dict[RowData, pytensor.compile.SharedVariable] = {}
+        self._orders: dict[RowGroup, pytensor.compile.SharedVariable] = {}
+        self.refresh()
+
+    def draw(self, state, rng, n_rows, steps, size):
+        return np.add.outer(_integers(rng, n_rows, (steps,)), (0, size)), state
+
+    def any(self, rng, n_rows, size):
+        return self.draw((), rng, n_rows, 1, size)[0]
+
+    def slices(self, group, bounds):
+        slices = {
+            data.slice: self.take(self._shuffled[data], bounds, data.axis)
+            for data in group.data
+            if data in self._shuffled
+        }
+        if group in self._orders:
+            rows = self.take(self._orders[group], bounds)
+            slices |= {data.slice: data.take(rows) for data in group.data if self._moves(data)}
+        return slices
+
+    def take(self, array, bounds, axis=0):
+        return array[(slice(None),) * axis + (slice(bounds[0], bounds[1]),)]
+
+    def arranged(self, array, k):
+        return self._in_order(array, k, 0)
+
+    def _in_order(self, array: np.ndarray, k: int, axis: int) -> np.ndarray:
+        order = self._order(array.shape[axis], k)
+        return np.ascontiguousarray(np.take(array, order, axis=axis))
+
+    def _order(self, n_rows: int, k: int) -> np.ndarray:
+        order = _shuffled(0, n_rows)
+        return np.resize(order, n_rows + self.largest[k] - 1)
+
+    def _moves(self, data: RowData) -> bool:
+        return data.source in self.moving
+
+    def refresh(self):
+        for k, group in enumerate(self.groups):
+            if any(map(self._moves, group.data)):
+                order = self._order(group.length(), k)
+                if group in self._orders:
+                    self._orders[group].set_value(order, borrow=True)
+                else:
+                    name = f"{group.name}_order"
+                    self._orders[group] = pytensor.shared(order, name=name, borrow=True)
+            for data in group.data:
+                if self._moves(data):
+                    continue
+                value = data.source.get_value(borrow=True)
+                if self._copied.get(data) is value:
+                    continue
+                copy = self._in_order(value, k, data.axis)
+                if data in self._shuffled:
+                    self._shuffled[data].set_value(copy, borrow=True)
+                else:
+                    shape, name = data.slice.type.shape, f"{data.name}_shuffled"
+                    shared = pytensor.shared(copy, name=name, borrow=True, shape=shape)
+                    self._shuffled[data] = shared
+                self._copied[data] = value
+
+    def share(self, n_rows, size):
+        return 1.0 - size / n_rows
+
+
+@final
+class Epochs(BatchSource):
+    """Shuffled passes, shape (steps, size): every row once before any row comes again.
+
+    A batch may hold the end of one pass and the start of the next. Within a pass the noise of
+    the gradient is correlated and sums to zero, so that no formula for the noise of independent
+    batches holds (noise estimates, width checks).
+
+    The state is (seed of this pass, rows of it already used). The shuffle is a function of its
+    seed, so that the state stays small whatever the number of rows is.
+    """
+
+    independent = False
+    start = (-1, 0)
+
+    def draw(self, state, rng, n_rows, steps, size):
+        seed, used = state
+        rows = np.empty(steps * size, dtype=np.int64)
+        filled = 0
+        while filled < len(rows):
+            if seed < 0 or used == n_rows:
+                seed, used = int(rng.integers(2**63)), 0
+            taken = min(len(rows) - filled, n_rows - used)
+            rows[filled : filled + taken] = _shuffled(seed, n_rows)[used : used + taken]
+            filled, used = filled + taken, used + taken
+        return rows.reshape(steps, size), (seed, used)
+
+
+def _integers(rng: np.random.Generator, bound: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Independent integers in [0, bound): many are a function of a key that `rng` draws."""
+    size = prod(shape)
+    if size < MANY or bound >= 2**32:
+        return rng.integers(bound, size=shape)
+    from pymc_sgmcmc.compile.philox import integers_below  # Numba takes long to import
+
+    words = np.empty(size + size % 2, np.uint64)
+    integers_below(bound, rng.bit_generator.random_raw(), words)
+    return words[:size].view(np.int64).reshape(shape)
+
+
+@lru_cache(maxsize=4)
+def _shuffled(seed: int, n_rows: int) -> np.ndarray:
+    keys = np.random.default_rng(seed).integers(2**63, size=n_rows)
+    return np.argsort(keys, kind="stable")
+
+
+SOURCES: dict[str, type[BatchSource]] = {"random": Random, "epochs": Epochs, "blocks": Blocks}

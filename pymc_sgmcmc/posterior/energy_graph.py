@@ -1,0 +1,113 @@
+"""The graphs of U: its value, its gradient, and what a control variate needs of each row."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
+from pymc_sgmcmc.posterior.linear_predictors import Predictor
+from pymc_sgmcmc.rows.groups import RowGroup
+
+__all__ = ["Potential"]
+
+
+class Potential:
+    """U as a graph of the flat q and of the rows of a batch.
+
+    Parameters
+    ----------
+    vars : list of value variables
+        What q is made of.
+    shapes : list of tuple of int
+    exact : list of TensorVariable
+        The elementwise log-densities of what is not minibatched.
+    groups : list of RowGroup
+        What is.
+    predictors : list of list of Predictor, optional
+        Those of each group, where the slopes of rows are kept.
+    """
+
+    def __init__(
+        self,
+        vars: Sequence[TensorVariable],
+        shapes: Sequence[tuple[int, ...]],
+        exact: Sequence[TensorVariable],
+        groups: Sequence[RowGroup],
+        predictors: Sequence[Sequence[Predictor]] | None = None,
+    ):
+        self.vars, self.shapes, self.groups, self.predictors = vars, shapes, groups, predictors
+        self.size = sum(int(np.prod(shape)) for shape in shapes)
+        zero = pt.zeros((), dtype=pytensor.config.floatX)
+        self._exact = pt.add(zero, *map(pt.sum, exact))
+
+    def estimator(self, exact_weight: Any = 1.0) -> Callable:
+        """Return ``estimate(q, slices, weights)``: graphs of U and its gradient at `q` (d,).
+
+        `slices`: what takes the place of the row data of all groups; `weights`: N_k / n_k for each
+        group; `exact_weight`: that of the prior and the likelihoods that are not minibatched.
+        """
+        weights, log_density = self._weights(), exact_weight * self._exact
+        for group, weight in zip(self.groups, weights, strict=True):
+            log_density += weight * pt.add(*map(pt.sum, group.terms), 0.0)
+        graphs = [_energy(log_density), self._gradient(log_density)]
+
+        def estimate(q, slices, with_weights):
+            return self._at(q, slices | dict(zip(weights, with_weights, strict=True)), graphs)
+
+        return estimate
+
+    def less_anchor(self) -> Callable:
+        """Return ``estimate(q, slices, weights, slopes)``, where slopes are kept.
+
+        It is the graph of the gradient of U at `q` less that of its minibatched part at an anchor,
+        (d,). `slopes`: what `row_slopes` gave there, on the rows of the slices.
+        """
+        weights, graphs = self._weights(), [self._gradient(self._exact)]
+        kept = [pt.matrix(dtype=pytensor.config.floatX) for _ in self.groups]
+        for predictors, weight, at_anchor in zip(self.predictors, weights, kept, strict=True):
+            for j, predictor in enumerate(predictors):
+                slopes = weight * (predictor.slope - at_anchor[:, j])
+                graphs.append(predictor.pull(slopes, self.vars))
+        gradient = [pt.add(*graphs)]
+
+        def estimate(q, slices, with_weights, slopes):
+            given = zip([*weights, *kept], [*with_weights, *slopes], strict=True)
+            return self._at(q, slices | dict(given), gradient)[0]
+
+        return estimate
+
+    def row_slopes(self, q: TensorVariable, slices: Mapping) -> list[TensorVariable]:
+        """Those of the rows of the slices in the predictors of their group, (n, predictors)."""
+        graphs = [pt.stack([p.slope for p in own], axis=1) for own in self.predictors]
+        return self._at(q, slices, [graph.astype(pytensor.config.floatX) for graph in graphs])
+
+    def _weights(self) -> list[TensorVariable]:
+        dtype = pytensor.config.floatX
+        return [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in self.groups]
+
+    def _gradient(self, log_density: TensorVariable) -> TensorVariable:
+        return flat_gradient(_energy(inside(log_density)), self.vars)
+
+    def _at(self, q, given: Mapping, graphs: list[TensorVariable]) -> list[TensorVariable]:
+        """The graphs at `q` (d,), with what else is given."""
+        values = dict(zip(self.vars, self._split(q), strict=True)) | given
+        return clone_replace(graphs, values, rebuild_strict=False)
+
+    def _split(self, q: TensorVariable) -> list[TensorVariable]:
+        parts, start = [], 0
+        for var, shape in zip(self.vars, self.shapes, strict=True):
+            stop = start + int(np.prod(shape))
+            parts.append(var.type.filter_variable(q[start:stop].reshape(shape).astype(var.dtype)))
+            start = stop
+        return parts
+
+
+def _energy(log_density: TensorVariable) -> TensorVariable:
+    # Before differentiating: log(1 - sigmoid(x)) has a gradient of NaN where the sigmoid is 1,
+    # and -softplus(x), which PyTensor rewrites it to, has none.
+    return stabilized(-log_density.astype(pytensor.config.floatX))

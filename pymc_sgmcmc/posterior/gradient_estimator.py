@@ -1,0 +1,128 @@
+"""U and its gradient as the kernel sees them: from one batch, in the sampler's coordinates."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc._utils.coordinates import apply, pull
+from pymc_sgmcmc.posterior.batch_sources import BatchSource
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.tuned import Tuned
+
+__all__ = ["Estimator"]
+
+
+class Estimator:
+    """Estimates of U and of its gradient in coordinates z, where q = centre + L z.
+
+    With a control variate (Baker et al., 2019), the gradient is ``g(q) - g(anchor) + G``: g the
+    estimate from the batch, G the gradient on all rows at the anchor. Its noise grows with the
+    distance to the anchor, where that of ``g(q)`` grows with the number of rows; both are
+    unbiased. Where rows have predictors, ``g(anchor)`` comes from their slopes there, which are
+    kept; else it is computed from the batch.
+
+    Parameters
+    ----------
+    target : Target
+    source : BatchSource
+    moves : bool
+        Whether there is an L; else z = q.
+    control : bool
+        Whether there is a control variate, which an input then turns on and off.
+    """
+
+    def __init__(self, target: Target, source: BatchSource, moves: bool, control: bool):
+        self.size, self.groups = target.size, target.groups
+        self._target, self._source, self.moves = target, source, moves
+        self._control = control and bool(target.groups)
+        self._keeps = self._control and target.potential.predictors is not None
+        self._whole = target.potential.estimator()
+        if self._keeps:
+            self._less_anchor = target.potential.less_anchor()
+        elif self._control:
+            self._batched = target.potential.estimator(exact_weight=0.0)
+        self._arranged: tuple[list[np.ndarray] | None, dict[str, np.ndarray]] = None, {}
+
+    def numbers(self, tuned: Tuned) -> dict[str, np.ndarray]:
+        """The inputs of `bind`, by name."""
+        numbers = {}
+        if self.moves:
+            numbers |= {"centre": tuned.coordinates.centre, "factor": tuned.coordinates.factor}
+        if self._control:
+            numbers |= {
+                "anchor_gradient": tuned.anchor_gradient,
+                "control": np.float64(tuned.control),
+            }
+            numbers |= self._slopes(tuned) if self._keeps else {"anchor": tuned.anchor}
+        return numbers
+
+    def symbols(self, tuned: Tuned) -> dict[str, TensorVariable]:
+        """Variables for the numbers: all have their shapes, but for what there is of each row."""
+        return {
+            name: pt.tensor(
+                name,
+                dtype=pytensor.config.floatX,
+                shape=(None, *value.shape[1:]) if name in self._arranged[1] else np.shape(value),
+            )
+            for name, value in self.numbers(tuned).items()
+        }
+
+    def _slopes(self, tuned: Tuned) -> dict[str, np.ndarray]:
+        """The slopes of all rows at the anchor, as the source wants them; else zeros."""
+        slopes = self._arranged[0]
+        if tuned.control:
+            slopes = self._target.row_slopes(tuned.anchor)
+        elif slopes is None or [*map(len, slopes)] != [*self._target.check_lengths()]:
+            widths = map(len, self._target.potential.predictors)
+            shapes = zip(self._target.check_lengths(), widths, strict=True)
+            slopes = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
+        if slopes is not self._arranged[0]:
+            names = [f"slopes_{group.name}" for group in self.groups]
+            arranged = [self._source.arranged(array, k) for k, array in enumerate(slopes)]
+            self._arranged = slopes, dict(zip(names, arranged, strict=True))
+        return self._arranged[1]
+
+    def bind(self, numbers: Mapping[str, TensorVariable]) -> Callable:
+        """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
+
+        `rows`: one step's entry of what the batch source draws, for each group; `weights`:
+        N_k / n_k for each group.
+        """
+
+        def estimate(z, rows, weights):
+            q = z
+            if self.moves:
+                q = numbers["centre"] + apply(numbers["factor"], z)
+            slices = {}
+            for group, row in zip(self.groups, rows, strict=True):
+                slices |= self._source.slices(group, row)
+            value, gradient = self._whole(q, slices, weights)
+            if self._control:
+                on = numbers["control"]
+                if self._keeps:
+                    slopes = [
+                        on * self._source.take(numbers[f"slopes_{group.name}"], row)
+                        for group, row in zip(self.groups, rows, strict=True)
+                    ]
+                    gradient = self._less_anchor(q, slices, weights, slopes)
+                else:
+                    gradient = gradient - on * self._at_anchor(numbers, slices, weights, on)
+                gradient = gradient + on * numbers["anchor_gradient"]
+            if self.moves:
+                gradient = pull(numbers["factor"], gradient)
+            return value, gradient
+
+        return estimate
+
+    def _at_anchor(self, numbers, slices, weights, on):
+        """The batch's gradient at the anchor; where that is off, one row's, to save the work."""
+        kept = {}
+        for group in self.groups:
+            for data in group.data:
+                rows = slices[data.slice]
+                n = pt.switch(pt.gt(on, 0), rows.shape[data.axis], 1)
+                kept[data.slice] = rows[(slice(None),) * data.axis + (slice(0, n),)]
+        return self._batched(numbers["anchor"], kept, weights)[1]

@@ -1,0 +1,126 @@
+"""Which part of a model is not finite at a point: the variable, the rows and the coordinate."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from pymc_sgmcmc._utils.text import listed
+from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.posterior.energy_graph import Potential
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.groups import RowGroup
+
+__all__ = ["REMEDY", "culprit", "is_transformed", "numbered", "without_derivative"]
+
+REMEDY = (
+    "Mend or drop those data, or write the likelihood so that it and its derivative are finite "
+    "there (a root, a logarithm or a ratio at zero, an exponential that overflows do this)."
+)
+
+NAMED = 3
+"""Rows and coordinates that are named, at most."""
+
+
+def culprit(target: Target, q: np.ndarray) -> str:
+    """Return what is not finite at `q` (d,), in words; empty where all of it is.
+
+    The first of: a term of the log-density whose value is infinite or NaN, with its rows; a term
+    whose gradient is, with its rows where they separate. Interpreted: seconds, and no compiler.
+    """
+    with np.errstate(all="ignore"):
+        return _of_values(target, q) or _of_gradients(target, q)
+
+
+def is_transformed(target: Target) -> np.ndarray:
+    """Whether each coordinate is that of a variable on a transformed scale, (d,) of bool."""
+    model = target.model
+    transforms = [model.rvs_to_transforms[model.values_to_rvs[var]] for var in target.vars]
+    sizes = [int(np.prod(shape)) for shape in target.shapes]
+    return np.repeat([transform is not None for transform in transforms], sizes)
+
+
+def without_derivative(target: Target, q: np.ndarray) -> str:
+    """Return the same where all values are finite and a gradient is not; else empty."""
+    with np.errstate(all="ignore"):
+        return "" if _of_values(target, q) else _of_gradients(target, q)
+
+
+def numbered(rows: Sequence[int], total: int, what: str = "row") -> str:
+    """Return the first of `rows` and their number, as in "rows 2, 5, 9, ... (12 of 100)"."""
+    first = ", ".join(map(str, rows[:NAMED]))
+    if len(rows) == 1:
+        return f"{what} {first}"
+    more = f", ... ({len(rows)} of {total})" if len(rows) > NAMED else ""
+    return f"{what}s {first}{more}"
+
+
+def _of_values(target: Target, q: np.ndarray) -> str:
+    values = target.terms_at(q)
+    for rv, value in values.items():
+        bad = ~np.isfinite(value)
+        if not bad.any():
+            continue
+        what = f"The log-density of {rv.name!r} is {_kind(value[bad])}"
+        return what + (f" at {_entries(bad)}." if bad.ndim else ".")
+    return ""
+
+
+def _entries(bad: np.ndarray) -> str:
+    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
+    return numbered(rows.tolist(), len(bad))
+
+
+def _of_gradients(target: Target, q: np.ndarray) -> str:
+    for rv, term in target.terms.items():
+        potential = Potential(target.vars, target.shapes, [term], [])
+        gradient = _gradient(potential, [])(q)
+        bad = np.flatnonzero(~np.isfinite(gradient))
+        if not len(bad):
+            continue
+        along = listed([target.coordinate(int(i)) for i in bad])
+        what = f"The gradient of the log-density of {rv.name!r} along {along} is "
+        rows = _rows(target, rv, q)
+        where = f" at {numbered(rows, 0)}" if rows else ""
+        return f"{what}{_kind(gradient[bad])}{where}, where its value is finite."
+    return ""
+
+
+def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
+    """The first rows of an observed variable that alone have such a gradient, if rows separate."""
+    if rv not in target.model.observed_RVs or not rv.type.ndim:
+        return []
+    group = target.row_group(rv)
+    if group is None:
+        return []
+    gradient = _gradient(Potential(target.vars, target.shapes, [], [group]), [group])
+    return _search(lambda rows: bool(np.isfinite(gradient(q, rows)).all()), group.length())
+
+
+def _search(is_fine: Callable[[np.ndarray], bool], length: int) -> list[int]:
+    """The first `NAMED` of the rows that are not fine by themselves, by halving."""
+    found, waiting = [], [np.arange(length)]
+    while waiting and len(found) < NAMED:
+        rows = waiting.pop()
+        if is_fine(rows):
+            continue
+        if len(rows) == 1:
+            found.append(int(rows[0]))
+        else:
+            waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
+    return found
+
+
+def _gradient(potential: Potential, groups: Sequence[RowGroup]) -> Callable:
+    """The gradient of U at q, on all rows of what has no group, else on those that are given."""
+    q = pt.vector("q", dtype=pytensor.config.floatX, shape=(potential.size,))
+    rows = [pt.lvector() for _ in groups]
+    slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
+    _, gradient = potential.estimator()(q, slices, [pt.ones(()) for _ in groups])
+    function = interpreted([q, *rows], [gradient])
+    return lambda at, *rows: function(np.asarray(at, pytensor.config.floatX), *rows)[0]
+
+
+def _kind(numbers: np.ndarray) -> str:
+    return "NaN" if np.isnan(numbers).all() else "infinite" if numbers.max() == np.inf else "-inf"

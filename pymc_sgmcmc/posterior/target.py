@@ -1,0 +1,432 @@
+"""The potential U of a PyMC model and its gradient, on any rows and exactly in chunks."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pymc import Model
+from pymc.pytensorf import make_shared_replacements
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc._utils.flat import entry_name, shaped
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.model.full_data import full_data
+from pymc_sgmcmc.model.inspection import check_dims, check_model, refuse_missing, values_at
+from pymc_sgmcmc.model.log_density import log_density_terms
+from pymc_sgmcmc.model.support import check_initial_point
+from pymc_sgmcmc.model.total_sizes import total_sizes
+from pymc_sgmcmc.posterior.energy_graph import Potential
+from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
+from pymc_sgmcmc.posterior.linear_predictors import Predictor, find_predictors
+from pymc_sgmcmc.rows.computed import Computed
+from pymc_sgmcmc.rows.decisions import Decision
+from pymc_sgmcmc.rows.groups import RowGroup, join_groups
+from pymc_sgmcmc.rows.joined import Joined, check_joined, find_joined, with_joined
+from pymc_sgmcmc.rows.joining import NotJoined
+from pymc_sgmcmc.rows.latents import warn_about_row_latents
+from pymc_sgmcmc.rows.opened import opened
+from pymc_sgmcmc.rows.planner import Plan, Planner
+from pymc_sgmcmc.rows.requests import BatchRequest, find_requests, is_auto
+from pymc_sgmcmc.rows.sparse_designs import compiler_of, without_sparse
+
+__all__ = ["Target"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+KEPT = 2**21
+"""Slopes of rows that a chain keeps, at most: 16 MB of them, and once more where rows are in
+blocks, whatever the number of rows is."""
+
+
+class Target:
+    """U(q) = -log prior(q) - sum_k (N_k / n_k) sum_{i in batch k} log p(y_ki given q).
+
+    q is the flat vector of the unconstrained values of `vars`. The prior is that of the whole
+    model with its Jacobians, never scaled; k runs over groups of likelihoods (observed variables,
+    and Potentials that have a value for each row of data) that share their rows. What is not
+    minibatched counts as prior.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    vars : list of value variables
+        What is sampled; all other free variables are shared inputs.
+    batch_size : int, mapping of str to (int or None), or None
+        Rows in a batch, for all groups or by the name of the row dimension or of an observed
+        variable or Potential. None: the exact likelihood, or what the model's `pm.Minibatch` says.
+        "auto": minibatches wherever rows separate, and exact likelihoods elsewhere.
+    rows : mapping of str to int or None, optional
+        The row axis of data by name, where it is not found rightly; None: not sliced.
+    initial_point : dict, optional
+        Values of the value variables by name; default the model's initial point.
+    backend : Backend, optional
+        How `value_and_gradient` is compiled.
+    keeps_slopes : bool
+        Whether a control variate is to keep the slopes of each row at its anchor, if it can.
+
+    Attributes
+    ----------
+    model : pymc.Model
+        The one given, on all rows: without `pm.Minibatch`.
+    size : int
+        d, the length of q.
+    decisions : list of Decision
+        For each observed variable, and each Potential that might have been minibatched, whether it
+        is, and how or why not.
+    groups : list of RowGroup
+        The minibatched likelihoods.
+    shared : dict
+        Shared variables that stand for the other free variables, by value variable.
+    potential : Potential
+        The graphs of U.
+
+    Raises
+    ------
+    RowsDoNotSeparate
+        If the user gives a batch size for a log-likelihood that is not a sum over rows of data; the
+        message names it and says why it is none.
+    ValueError, TypeError
+        If the model or an argument cannot be honoured.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        vars: Sequence[TensorVariable],
+        *,
+        batch_size: Any = None,
+        rows: Mapping[str, int | None] | None = None,
+        initial_point: Mapping[str, np.ndarray] | None = None,
+        backend: Backend | None = None,
+        keeps_slopes: bool = False,
+    ):
+        given, model = model, full_data(model)
+        check_model(model, vars)
+        check_dims(model)
+        point = dict(model.initial_point() if initial_point is None else initial_point)
+        missing = [var.name for var in model.value_vars if var.name not in point]
+        if missing:
+            raise ValueError(
+                f"initial_point={point!r} lacks {missing}: give the value of each value variable, "
+                "as model.initial_point() does."
+            )
+        self.vars = list(vars)
+        self.shapes = [np.shape(point[var.name]) for var in self.vars]
+        self.shared = make_shared_replacements(point, self.vars, model)
+
+        terms = log_density_terms(model, self.shared)
+        leaves = graph_inputs(list(terms.values()))
+        shared = [leaf for leaf in leaves if isinstance(leaf, SharedVariable)]
+        self._data_leaves = [leaf for leaf in shared if leaf not in self.others]
+        terms, self._matrices = without_sparse(terms, self.shared.values())
+        self.backend = compiler_of(list(terms.values()), backend)
+        values = values_at(terms, point)
+        refuse_missing(terms, values)
+        check_initial_point(model, terms, values, point)
+        terms |= {v: opened(terms[v]) for v in (*model.observed_RVs, *model.potentials)}
+
+        self.model, self._total_sizes = model, total_sizes(given, model)
+        self._automatic = is_auto(batch_size)
+        self._terms, self._point = terms, point
+        self._planner = Planner(model, terms, point, self.shared, rows or {})
+        shapes = {v: self._planner.shape_of(v, values) for v in terms}
+        requests = find_requests(given, model, batch_size, shapes)
+        apart = {*(rows or {}), *(batch_size if isinstance(batch_size, Mapping) else {})}
+        joined = find_joined(model, terms, requests, shapes, point, self.shared, apart)
+        plans = self._plan(requests, joined, batch_size)
+        for plan in plans:
+            if plan.request.explicit and plan.decision.reason:
+                raise plan.decision.error()
+        self._planner.check_names(plans)
+        self._plans = [plan for plan in plans if plan.group is not None]
+        self._group()
+        self._computed: list[Computed] = []
+        self.check_lengths()
+        self._examined, self._storage = self._data(), self._data_storage()
+        self.decisions = self._decide(plans, shapes)
+        members = {rv for one in self._joined for rv in one.members}
+        batched = {plan.request.variable for plan in self._plans}
+        exact = [terms[v] for v in terms if v not in batched | members]
+        exact += [plan.rest for plan in self._plans if plan.rest is not None]
+        exact, self._computed = self._exact(exact)
+        kept = self._kept_predictors() if keeps_slopes else None
+        self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
+        self.size = self.potential.size
+        self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
+        self._log(until=", until tuned" if self._automatic else "")
+        if any(plan.request.call is not None for plan in plans):
+            _log.warning(
+                "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
+                "and LOO are those of one random batch, scaled. Use full_data(model) for them."
+            )
+
+    def _plan(
+        self, requests: Sequence[BatchRequest], joined: Sequence[Joined], batch_size: Any
+    ) -> list[Plan]:
+        """Decide of each likelihood: one of many stays joined unless its rows do not separate."""
+        self._terms |= {one.variable: one.variable for one in joined}
+        plans = [
+            self._planner.plan(request) for request in with_joined(requests, joined, batch_size)
+        ]
+        failed = {plan.request.variable for plan in plans if plan.decision.reason}
+        if failed.isdisjoint(one.variable for one in joined):
+            self._joined = list(joined)
+            return plans
+        kept = [one for one in joined if one.variable not in failed]
+        for one in joined:
+            del self._terms[one.variable]
+        return self._plan(requests, kept, batch_size)
+
+    def _group(self) -> None:
+        """Put likelihoods together that share their rows; raise if they have two batch sizes."""
+        members: dict[object, list[Plan]] = {}
+        for plan in self._plans:
+            members.setdefault(plan.key, []).append(plan)
+        self.groups, self._sizes, self._cures = [], [], []
+        for key, plans in members.items():
+            sizes = {plan.request.variable.name: plan.request.size for plan in plans}
+            if len(set(sizes.values())) != 1:
+                raise ValueError(
+                    f"batch_size={sizes!r}: these variables share their rows, so give them one "
+                    "batch size (or None: exact)."
+                )
+            name = key if isinstance(key, str) else plans[0].request.variable.name
+            self.groups.append(join_groups(name, [plan.group for plan in plans]))
+            self._sizes.append(plans[0].request.size)
+            self._cures.append(plans[0].request.exact())
+
+    def _decide(self, plans: Sequence[Plan], shapes) -> list[Decision]:
+        """The decisions, with those on which nothing had to be decided."""
+        made = {plan.request.variable: plan.decision for plan in plans}
+        for one in self._joined:
+            decision = made.pop(one.variable, Decision(one.variable.name, sum(one.rows)))
+            for rv, rows in zip(one.members, one.rows, strict=True):
+                made[rv] = replace(decision, name=rv.name, rows=rows)
+        others = {rv: Decision(rv.name, (*shapes[rv], 1)[0]) for rv in self.model.observed_RVs}
+        return list((others | made).values())
+
+    def _exact(self, terms) -> tuple[list[TensorVariable], list[Computed]]:
+        """The log-densities of what is not minibatched, and the functions of data in them."""
+        found = [self._planner.exact(term) for term in terms]
+        return [term for term, _ in found], [one for _, computed in found for one in computed]
+
+    def _log(self, until: str) -> None:
+        parts = [
+            f"{', '.join(group.observed)} by {size} of {group.length()} rows{until} "
+            f"({', '.join(data.name for data in group.data)})"
+            for group, size in zip(self.groups, self.batch_sizes, strict=True)
+        ]
+        batched = {name for group in self.groups for name in group.observed}
+        batched |= {rv.name for one in self._joined for rv in one.members}
+        variables = self.model.basic_RVs + self.model.potentials
+        variables += [one.variable for one in self._joined]
+        exact = [v.name for v in variables if v.name not in batched]
+        exact += [f"{d.imputed} imputed rows of {d.name}" for d in self.decisions if d.imputed]
+        _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {', '.join(exact)}.")
+        for decision in self.decisions:
+            if decision.exact and decision.reason:
+                _log.warning(decision.warning())
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """Rows in a batch of each group; where that is to be tuned, at most those there are now."""
+        if not self._automatic:
+            return self._sizes
+        lengths = self.check_lengths().tolist()
+        return [min(n, size) for n, size in zip(lengths, self._sizes, strict=True)]
+
+    def check_lengths(self) -> np.ndarray:
+        """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
+        for data in (*self._matrices, *self._computed):
+            data.refresh()
+        lengths = [group.length() for group in self.groups]
+        found = zip(self.groups, self._sizes, lengths, self._cures, strict=True)
+        for group, size, length, cure in found:
+            if size > length and not self._automatic:
+                raise ValueError(
+                    f"batch_size={size} is larger than the {length} rows of "
+                    f"{', '.join(group.observed)}: choose at most {length}, or {cure}."
+                )
+        return np.array(lengths, dtype=np.int64)
+
+    def examine(self) -> np.ndarray:
+        """Return `check_lengths()`, after a new look at data that `pm.set_data` has changed."""
+        for total in self._total_sizes:
+            total.check()
+        lengths, data, self._storage = self.check_lengths(), self._data(), self._data_storage()
+        if any(now is not before for now, before in zip(data, self._examined, strict=True)):
+            terms = {v: term for v, term in self._terms.items() if v not in self.model.free_RVs}
+            refuse_missing(terms, values_at(terms, self._point))
+            for plan in self._plans:
+                if (proved := self._planner.proved(plan)).group is None:
+                    raise proved.decision.error()
+            for one in self._joined:
+                self._check_joined(one)
+            self._examined, self._slopes = data, None
+        return lengths
+
+    def _check_joined(self, one: Joined) -> None:
+        terms = [self._terms[rv] for rv in one.members]
+        try:
+            check_joined(one.variable, terms, self._point, self.shared)
+        except NotJoined as error:
+            raise ValueError(
+                f"With the new data {one.variable.name} are no longer of one form ({error}): build "
+                "the step method anew."
+            ) from error
+
+    def data_changed(self) -> bool:
+        """Whether other arrays are behind the data than at the last `examine`.
+
+        `pm.set_data` in a callback puts them there, or a step method that imputes data.
+        """
+        for storage, before in zip(self._storage, self._examined, strict=True):
+            if storage[0] is not before:  # a plain loop: this is asked at every draw
+                return True
+        return False
+
+    def _data_storage(self) -> list[list[np.ndarray]]:
+        """Where the shared variables of the model keep their arrays, each a list of one."""
+        return [leaf.container.storage for leaf in self._data_leaves]
+
+    def _data(self) -> list[np.ndarray]:
+        """The arrays behind the shared variables of the model, not copied."""
+        return [leaf.get_value(borrow=True) for leaf in self._data_leaves]
+
+    @cached_property
+    def others(self) -> frozenset[SharedVariable]:
+        """What stands for the variables that are not sampled: it moves from draw to draw."""
+        return frozenset(self.shared.values())
+
+    def others_in_batches(self) -> list[str]:
+        """The value variables that are not sampled and that a minibatched term depends on.
+
+        Directly, or through what is sliced by row: a latent variable of each row is sliced as data.
+        """
+        terms = [term for group in self.groups for term in group.terms]
+        sources = [data.source for group in self.groups for data in group.data]
+        leaves = set(graph_inputs([*terms, *sources]))
+        return [var.name for var, shared in self.shared.items() if shared in leaves]
+
+    def others_now(self) -> tuple[np.ndarray, ...]:
+        """The present values of the variables that are not sampled, not copied."""
+        return tuple(shared.get_value(borrow=True) for shared in self.shared.values())
+
+    def set_others(self, values: Sequence[np.ndarray]) -> None:
+        """Put there what `others_now` returned; step methods do so at each draw."""
+        for shared, value in zip(self.shared.values(), values, strict=True):
+            shared.set_value(value, borrow=True)
+
+    @property
+    def terms(self) -> Mapping[TensorVariable, TensorVariable]:
+        """The elementwise log-density of each random variable and potential, on all rows."""
+        return self._terms
+
+    def terms_at(self, q: np.ndarray) -> dict[TensorVariable, np.ndarray]:
+        """Return their values at `q` (d,), without a compiler."""
+        values = zip(self.vars, shaped(q, self.shapes), strict=True)
+        given = {var: np.asarray(value, dtype=var.dtype) for var, value in values}
+        outputs = evaluate(list(self._terms.values()), given)
+        return dict(zip(self._terms, map(np.asarray, outputs), strict=True))
+
+    def warn_about_row_latents(self) -> None:
+        """Warn of what is sampled and has about as many entries as there are rows."""
+        names = {var: self.model.values_to_rvs[var].name for var in self.vars}
+        warn_about_row_latents(self.model, self.vars, self._terms, self._point, names)
+
+    def coordinate(self, index: int) -> str:
+        """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
+        for var, shape in zip(self.vars, self.shapes, strict=True):
+            size = int(np.prod(shape))
+            if index < size:
+                return entry_name(var.name, shape, index)
+            index -= size
+        raise IndexError(index)
+
+    def value_and_gradient(
+        self, q: np.ndarray, rows: Sequence[np.ndarray] | None = None
+    ) -> tuple[float, np.ndarray]:
+        """U and its gradient at `q` (d,): estimated on the given rows, or exact.
+
+        Parameters
+        ----------
+        q : array, shape (d,)
+        rows : sequence of int arrays, optional
+            Row indices, one array for each group. None: all rows, in chunks of bounded memory.
+
+        Returns
+        -------
+        value : float
+        gradient : array, shape (d,), float64
+        """
+        lengths = self.check_lengths()
+        if rows is None:
+            return self._evaluation.exact(q, lengths)
+        weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
+        return self._evaluation.on_rows(q, weights, rows)
+
+    def parts(self) -> list[Part]:
+        """Functions of q that return values and gradients: together those of U on all rows.
+
+        Each reads a part of the data that is small enough to stay in the processor's cache.
+        """
+        return self._evaluation.parts(self.check_lengths())
+
+    def row_group(self, variable: TensorVariable) -> RowGroup | None:
+        """Return one likelihood as a function of its rows, minibatched or not.
+
+        None: its rows do not separate.
+        """
+        return self._planner.plan(BatchRequest(variable, 1, (0,), False)).group
+
+    def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
+        """The part of `rows` in the gradient that is due to group `k`: N_k times their mean."""
+        return self._evaluation.on_group(q, k, rows, self.check_lengths()[k] / len(rows))[1]
+
+    def batched_gradient(self, q: np.ndarray) -> np.ndarray:
+        """The gradient at `q` of the minibatched part of U, on all rows."""
+        if self.potential.predictors is None:
+            return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
+        gradient, slopes = self._evaluation.with_slopes(q, self.check_lengths())
+        self._slopes = np.array(q), slopes
+        return gradient
+
+    def row_slopes(self, q: np.ndarray) -> list[np.ndarray]:
+        """Where they are kept, those of all rows at `q`: (N, predictors) for each group."""
+        if self._slopes is None or not np.array_equal(self._slopes[0], q):
+            self.batched_gradient(q)
+        return self._slopes[1]
+
+    def random_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        """A batch of `size` rows of each group, with replacement."""
+        return [rng.integers(n, size=min(size, n)) for n in self.check_lengths()]
+
+    def fixed_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        """About `size` different rows of each group, or all of them."""
+        return [
+            np.arange(n) if n <= size else np.unique(rng.integers(n, size=size))
+            for n in self.check_lengths()
+        ]
+
+    @property
+    def rows_evaluated(self) -> int:
+        """Rows whose gradient was taken by these methods so far."""
+        return self._evaluation.rows_evaluated
+
+    @cached_property
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self.potential, self.backend or Backend())
+
+    def _kept_predictors(self) -> list[list[Predictor]] | None:
+        """The predictors of all groups, where slopes in them take little memory."""
+        found = [find_predictors(group, self.vars) for group in self.groups]
+        if not all(found):  # also where a group has none at all
+            return None
+        kept = sum(n * len(own) for n, own in zip(self.check_lengths(), found, strict=True))
+        return found if kept <= KEPT else None

@@ -1,0 +1,1 @@
+"""Functions of what pm.sample returned: checks, comparisons, predictions. No step method."""

@@ -1,0 +1,250 @@
+"""Whether draws can be trusted, as far as that can be told without knowing the posterior."""
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pymc import Model
+
+from pymc_sgmcmc._utils.argument_rows import DRAWS_OF, FLAG, MODEL
+from pymc_sgmcmc._utils.arguments import takes
+from pymc_sgmcmc._utils.context import model_of
+from pymc_sgmcmc._utils.text import aligned
+from pymc_sgmcmc.chain.findings import Alarm, Finding
+from pymc_sgmcmc.model.sampled_data import refuse_other_data
+from pymc_sgmcmc.model.unconstrain import FlatDraws, Unconstrain
+from pymc_sgmcmc.results.exact_gradients import ExactGradients
+from pymc_sgmcmc.results.gradient_check import gradient_findings
+from pymc_sgmcmc.results.gradient_regression import MEAN_TOLERANCE, VARIANCE_TOLERANCE
+from pymc_sgmcmc.results.mixing import ESS, R_HAT, mixing_finding
+from pymc_sgmcmc.results.monte_carlo import MonteCarlo, monte_carlo_of
+from pymc_sgmcmc.results.monte_carlo_check import monte_carlo_finding, monte_carlo_table
+from pymc_sgmcmc.results.width_check import width_finding
+
+__all__ = ["Check", "Checker", "check"]
+
+WIDTH = 96
+"""Characters in a line of a report."""
+
+ROWS = 10
+"""Coordinates in the table of a report."""
+
+_BLIND = (
+    "What no check sees: a wrong total_size in a model that hides it, and a mode that no chain "
+    "visited. Errors of the model itself (likelihood, prior, data): the same gradients judge it."
+)
+_UNMIXED = "What follows is not conclusive: it assumes that the chains have mixed."
+_SCALE = (
+    "Names that end in __ are on the unconstrained scale on which PyMC samples: x_log__ is log x."
+)
+_COLUMNS = ("coordinate", "R-hat", "ESS", "ESS of square", "sd ratio", "mean error (sds)")
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What `check` has found; ``print`` it.
+
+    It is a frozen dataclass, made by `check` only.
+
+    Attributes
+    ----------
+    dataset : xarray.Dataset
+        One value for each coordinate, dimension ``coordinate``: ``mean`` and ``sd`` of the draws;
+        ``r_hat``, ``ess`` and ``ess_of_square``; ``sd_ratio``, the reported sd over the one that
+        exact gradients imply; ``mean_error``, reported minus implied mean in posterior sds; the
+        standard errors ``sd_ratio_error`` and ``mean_error_error``; ``width``, the variance ratio
+        that chains of this package saw, and ``width_error``. NaN: not computed. Detection
+        limits are in its attributes.
+    monte_carlo : xarray.Dataset
+        One value for each entry of the model's continuous variables, dimension ``parameter``, on
+        their own scale: ``mean``, ``sd``, and the 5 and 95 % quantiles ``q5`` and ``q95`` of the
+        draws, with their Monte Carlo standard errors ``mean_error`` and so on; ``sd_bound``, half
+        the relative width of a 95 % interval of the sd.
+    findings : tuple of Finding
+        The sections of the report.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, check
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     idata = pm.sample(step=SGHMC(), progressbar=False, random_seed=1)
+    >>> found = check(idata, model)
+    >>> found.conclusive
+    True
+    >>> found.dataset["sd_ratio"].round(1).values
+    array([1.])
+    """
+
+    dataset: xr.Dataset
+    findings: tuple[Finding, ...]
+    figures: MonteCarlo
+
+    @property
+    def monte_carlo(self) -> xr.Dataset:
+        """Means, sds and quantiles with their Monte Carlo errors."""
+        return self.figures.dataset()
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What is wrong; empty if nothing was seen."""
+        return tuple(alarm for finding in self.findings for alarm in finding.alarms)
+
+    @property
+    def conclusive(self) -> bool:
+        """False where the chains have not mixed: the other findings then prove nothing."""
+        return not any(alarm.kind == "mixing" for alarm in self.alarms)
+
+    def __str__(self) -> str:
+        attributes, names = self.dataset.attrs, self.dataset.coordinate.values
+        lines = [
+            f"Check of {attributes['chains']} x {attributes['draws']} draws (chains x draws) of "
+            f"{len(names)} coordinate{'s' * (len(names) > 1)}",
+            "",
+        ]
+        title_width = max(len(finding.title) for finding in self.findings)
+        for number, finding in enumerate(self.findings):
+            if number == 1 and not self.conclusive:
+                lines += ["", *_wrapped(_UNMIXED), ""]
+            verdict = finding.verdict
+            if number and not self.conclusive and verdict != "NOT DONE":
+                verdict = f"({verdict})"
+            head = f"{finding.title:<{title_width}}  {verdict:<8}  "
+            texts = [alarm.text for alarm in finding.alarms] + [finding.passed, *finding.notes]
+            for text in filter(None, texts):
+                lines += _wrapped(text, head)
+                head = " " * len(head)
+        lines += ["", *self._table(), "", *monte_carlo_table(self.figures, ROWS), ""]
+        if any(str(name).split("[")[0].endswith("__") for name in names):
+            lines += [*_wrapped(_SCALE), ""]
+        return "\n".join([*lines, *_wrapped(_BLIND)])
+
+    def _table(self) -> list[str]:
+        data, names = self.dataset, self.dataset.coordinate.values
+        # How far each figure is on its way to an alarm.
+        ways = [
+            (data.r_hat - 1) / (R_HAT - 1),
+            ESS / data.ess,
+            ESS / data.ess_of_square,
+            np.abs(data.sd_ratio**2 - 1) / VARIANCE_TOLERANCE,
+            np.abs(data.mean_error) / MEAN_TOLERANCE,
+        ]
+        worst = np.argsort(-np.max([np.nan_to_num(way, nan=0.0) for way in ways], axis=0))[:ROWS]
+        rows = [_COLUMNS]
+        for i in np.sort(worst) if len(names) <= ROWS else worst:
+            at = {name: float(values[i]) for name, values in data.data_vars.items()}
+            rows.append((
+                str(names[i]),
+                _number(at["r_hat"], ".3f"),
+                _number(at["ess"], ".0f"),
+                _number(at["ess_of_square"], ".0f"),
+                _with_error(at["sd_ratio"], at["sd_ratio_error"], ".3f"),
+                _with_error(at["mean_error"], at["mean_error_error"], "+.3f"),
+            ))  # fmt: skip
+        lines = aligned(rows, left=1)
+        if len(names) > ROWS:
+            lines.append(f"The {ROWS} closest to an alarm, of {len(names)}; .dataset has all.")
+        return lines
+
+
+class Checker:
+    """`check` for one model, made once for many sets of draws.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    """
+
+    def __init__(self, model: Model):
+        self._model, self._unconstrain = model, Unconstrain(model)
+        self._exact = ExactGradients(model)
+
+    def __call__(self, idata: Any, *, progressbar: bool = True) -> Check:
+        refuse_other_data(idata, self._model)
+        draws = self._unconstrain(idata)
+        figures = monte_carlo_of(idata, self._model)
+        # Mixing comes first: the others assume it.
+        findings = [mixing_finding(draws), monte_carlo_finding(figures)]
+        # No error of the draws can be seen that is below what chance makes of them.
+        blur = findings[1].numbers
+        findings.append(width_finding(idata, draws.names, draws.places, blur))
+        findings += gradient_findings(self._exact, draws, blur, progressbar=progressbar)
+        return Check(_dataset(draws, findings), tuple(findings), figures)
+
+
+@takes(idata=DRAWS_OF, model=MODEL, progressbar=FLAG)
+def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -> Check:
+    """Look for signs that draws are not those of the model's posterior.
+
+    First whether the chains have mixed, and how far Monte Carlo errors let means and sds be known.
+    Then, from the gradient of the log-posterior on all rows at
+    40 to 400 of the draws, which sds and means they should have. Draws of any sampler will do, and
+    those of a variational approximation; not only of this package.
+
+    Each part that passes says which error it would not have seen. Nothing here sees a wrong
+    ``total_size`` in a model that hides it, a mode that no chain visited, or an error of the model
+    itself: the same gradients would judge it.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+        What `pm.sample` or ``approx.sample`` returned, with all free variables of the model.
+    model : pymc.Model, optional
+        Default that of the ``with`` block.
+    progressbar : bool
+        Whether to show one where it takes more than two seconds.
+
+    Returns
+    -------
+    Check
+        To be printed; its ``alarms`` are empty if nothing was seen.
+
+    Raises
+    ------
+    ValueError
+        If a free variable is missing in the posterior, or the model is not one that a gradient can
+        be taken of; the message names the variable and the remedy.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGNHT, check
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     idata = pm.sample(step=SGNHT(), progressbar=False, random_seed=1)
+    >>> found = check(idata, model)
+    >>> found.alarms
+    ()
+    """
+    return Checker(model_of(model))(idata, progressbar=progressbar)
+
+
+def _dataset(draws: FlatDraws, findings: list[Finding]) -> xr.Dataset:
+    with np.errstate(invalid="ignore", over="ignore"):
+        figures = {"mean": draws.flat().mean(axis=0), "sd": draws.flat().std(axis=0)}
+    attributes = {"chains": draws.values.shape[0], "draws": draws.values.shape[1]}
+    for finding in findings:
+        figures |= finding.figures
+        attributes |= finding.numbers
+    return xr.Dataset(
+        {name: ("coordinate", values) for name, values in figures.items()},
+        coords={"coordinate": list(draws.names)},
+        attrs=attributes,
+    )
+
+
+def _wrapped(text: str, head: str = "") -> list[str]:
+    indent = " " * len(head)
+    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent)
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if np.isnan(value) else format(value, form)
+
+
+def _with_error(value: float, error: float, form: str) -> str:
+    shown = _number(value, form)
+    return shown if np.isnan(error) or np.isnan(value) else f"{shown} ± {error:.3f}"

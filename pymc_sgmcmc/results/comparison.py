@@ -1,0 +1,250 @@
+"""Samplers side by side: errors against a reference, effective draws, and what they cost."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_sgmcmc._utils.argument_rows import NAMES, ONE_OR_NAMED, SEVERAL
+from pymc_sgmcmc._utils.arguments import takes
+from pymc_sgmcmc._utils.constraints import Optional, Whole
+from pymc_sgmcmc._utils.flat import entry_name
+from pymc_sgmcmc._utils.inference_data import posterior_of, sampler_stat
+from pymc_sgmcmc._utils.validation import natural
+from pymc_sgmcmc.results.mixing import MOST
+
+__all__ = ["all_named", "common_variables", "compare"]
+
+
+@takes(reference=ONE_OR_NAMED, others=SEVERAL, var_names=NAMES, rows=Optional(Whole()))
+def compare(
+    reference: Any,
+    *others: Any,
+    var_names: str | Sequence[str] | None = None,
+    rows: int | None = None,
+) -> pd.DataFrame:
+    r"""A table of samplers: how far their draws are from a reference, and what these cost.
+
+    It compares samplers of one model. (`arviz.compare` compares models by their predictions.) The
+    reference is what is right: NUTS run for long, say, or exact draws. Its own Monte Carlo error is
+    in that of each difference.
+
+    Parameters
+    ----------
+    reference, *others : arviz.InferenceData, xarray.DataTree, or dict of str to these
+        What `pm.sample` returned for the same model. In a dict they have names, which are those of
+        the rows; else they are called "reference", "1", "2", and so on.
+    var_names : str or sequence of str, optional
+        Default the variables that all of them have. Entries that are constant in the reference are
+        left out.
+    rows : int, optional
+        Rows of the data: what a gradient of NUTS, or of ``batch_size=None``, is computed from.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each, the reference first, with the columns
+
+        - ``mean_error``: mean less that of the reference, in sds of the reference, in the entry
+          ``mean_error_at``, where it is largest; ``mean_error_mcse``, its Monte Carlo standard
+          error; ``mean_error_average``, the average of its size over the entries;
+        - ``sd_error``: sd over that of the reference, less 1, in the entry ``sd_error_at``, where
+          it is farthest from 0; ``sd_error_mcse``; and ``sd_ratio_min`` and ``sd_ratio_max``, the
+          range of the ratio;
+        - ``ess``: the least effective number of draws (bulk, by ArviZ; of 1000 entries at most,
+          spread evenly); ``ess_per_second``, by the time that `pm.sample` took with tuning and
+          without compilation;
+        - ``gradients_per_ess``: gradients for one effective draw, after tuning, and
+          ``rows_per_ess``, the rows that they were computed from.
+
+        NaN: not known. Steps are counted by NUTS, HMC and this package; rows in a batch by step
+        methods that tune themselves. The largest of many errors is larger than its own Monte Carlo
+        error even where nothing is wrong.
+
+    Raises
+    ------
+    ValueError
+        If there is no variable in common, if shapes or labels differ, or the reference is not
+        finite; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> from types import SimpleNamespace
+    >>> def draws(sd, seed):
+    ...     x = sd * np.random.default_rng(seed).normal(size=(4, 1000))
+    ...     data = xr.Dataset({"x": (("chain", "draw"), x)}, attrs={"sampling_time": 2.0})
+    ...     return SimpleNamespace(posterior=data)
+    >>> table = compare(draws(1.0, 1), {"right": draws(1.0, 2), "wide": draws(1.1, 3)})
+    >>> table.loc["wide", ["sd_error", "sd_error_mcse"]].astype(float).round(2).to_dict()
+    {'sd_error': 0.1, 'sd_error_mcse': 0.02}
+    """
+    named = all_named(reference, others)
+    if rows is not None:
+        rows = natural("rows", rows)
+    posteriors, common = common_variables(named, var_names)
+    origin, *_ = posteriors
+    entries, draws = _flat(posteriors[origin], common)
+    finite = np.isfinite(draws).all(axis=(0, 1))
+    if not finite.all():
+        bad = entries[int(np.argmin(finite))]
+        raise ValueError(f"{origin!r} is not finite in {bad}: it is no reference.")
+    mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
+    moving = sd > 0
+    if not moving.any():
+        raise ValueError(f"{origin!r} is constant in all of {common}: it is no reference.")
+    entries, scale = entries[moving], (mean[moving], sd[moving])
+    exact, table = _scaled(draws, moving, scale), {}
+    for name, idata in named.items():
+        posterior = posteriors[name]
+        own = exact if name == origin else _scaled(_flat(posterior, common)[1], moving, scale)
+        errors = {} if name == origin else _errors(own, exact, entries)
+        table[name] = errors | _cost(idata, own, posterior.attrs.get("sampling_time"), rows)
+    return pd.DataFrame([table[name] for name in named], index=list(named), columns=COLUMNS)
+
+
+COLUMNS = [
+    "mean_error", "mean_error_mcse", "mean_error_at", "mean_error_average",
+    "sd_error", "sd_error_mcse", "sd_error_at", "sd_ratio_min", "sd_ratio_max",
+    "ess", "ess_per_second", "gradients_per_ess", "rows_per_ess",
+]  # fmt: skip
+
+
+def common_variables(
+    named: dict[str, Any], var_names: str | Sequence[str] | None
+) -> tuple[dict[str, xr.Dataset], list[str]]:
+    """The posteriors by name, and the numeric variables that all have, of the same entries."""
+    posteriors = {name: posterior_of(idata, var_names) for name, idata in named.items()}
+    origin, *_ = posteriors
+    common = [
+        name
+        for name, values in posteriors[origin].items()
+        if values.dtype.kind in "biuf" and all(name in data for data in posteriors.values())
+    ]
+    if not common:
+        raise ValueError(
+            f"{', '.join(posteriors)} have no variable in common: pass data of the same model."
+        )
+    for name, posterior in posteriors.items():
+        _check_same_entries(origin, posteriors[origin], name, posterior, common)
+    return posteriors, common
+
+
+def all_named(reference: Any, others: tuple[Any, ...]) -> dict[str, Any]:
+    """All data by name, the reference first."""
+    if isinstance(reference, dict) and len(reference) != 1:
+        raise ValueError(f"reference={list(reference)} must be one: pass the others after it.")
+    named = dict(reference) if isinstance(reference, dict) else {"reference": reference}
+    for number, other in enumerate(others, start=1):
+        for name, idata in (other if isinstance(other, dict) else {str(number): other}).items():
+            if name in named:
+                raise ValueError(f"There are two data called {name!r}: give them other names.")
+            named[name] = idata
+    return named
+
+
+def _check_same_entries(origin, exact: xr.Dataset, name, posterior: xr.Dataset, common) -> None:
+    for variable in common:
+        one, other = (
+            data[variable].isel(chain=0, draw=0, drop=True) for data in (exact, posterior)
+        )
+        if one.shape != other.shape:
+            raise ValueError(
+                f"{variable!r} has shape {one.shape} in {origin!r} and {other.shape} in {name!r}: "
+                "pass data of the same model, or leave it out with var_names=."
+            )
+        for dim in one.dims:
+            if dim in one.coords and dim in other.coords and not one[dim].equals(other[dim]):
+                raise ValueError(
+                    f"The labels of {dim!r} of {variable!r} differ between {origin!r} and "
+                    f"{name!r}: reindex one of them, or drop the labels with drop_vars({dim!r})."
+                )
+
+
+def _flat(posterior: xr.Dataset, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The names of all entries (k,), and their draws, (chain, draw, k)."""
+    arrays = [posterior[name].values for name in names]
+    shapes = [array.shape[2:] for array in arrays]
+    entries = [
+        entry_name(name, shape, index)
+        for name, shape in zip(names, shapes, strict=True)
+        for index in range(int(np.prod(shape)))
+    ]
+    flat = [array.reshape(*array.shape[:2], -1).astype(np.float64) for array in arrays]
+    return np.array(entries), np.concatenate(flat, axis=2)
+
+
+def _scaled(draws: np.ndarray, moving: np.ndarray, scale: tuple) -> np.ndarray:
+    """In sds of the reference from its mean."""
+    mean, sd = scale
+    return (draws[..., moving] - mean) / sd
+
+
+def _errors(own: np.ndarray, exact: np.ndarray, entries: np.ndarray) -> dict[str, Any]:
+    means, ratios = own.mean(axis=(0, 1)), own.std(axis=(0, 1))
+    # NaN counts as largest.
+    i, j = int(np.argmax(np.abs(means))), int(np.argmax(np.abs(ratios - 1)))
+    return {
+        "mean_error": means[i],
+        "mean_error_mcse": np.hypot(_mean_mcse(own[..., i]), _mean_mcse(exact[..., i])),
+        "mean_error_at": entries[i],
+        "mean_error_average": np.abs(means).mean(),
+        "sd_error": ratios[j] - 1,
+        "sd_error_mcse": np.hypot(_sd_mcse(own[..., j]), ratios[j] * _sd_mcse(exact[..., j])),
+        "sd_error_at": entries[j],
+        "sd_ratio_min": ratios.min(),
+        "sd_ratio_max": ratios.max(),
+    }
+
+
+def _mean_mcse(draws: np.ndarray) -> float:
+    """The Monte Carlo error of the mean of one entry, (chain, draw)."""
+    import arviz as az  # here, as it takes seconds
+
+    return float(az.mcse(_dataset(draws[..., None]), method="mean")["q"].values[0])
+
+
+def _sd_mcse(draws: np.ndarray) -> float:
+    """That of its sd: from that of the variance, as ArviZ's own fails with NumPy 2.4."""
+    sd = draws.std()
+    return _mean_mcse(np.square(draws - draws.mean())) / (2 * sd) if sd != 0 else 0.0
+
+
+def _cost(idata: Any, draws: np.ndarray, seconds: float | None, rows: int | None):
+    import arviz as az
+
+    k = draws.shape[2]
+    part = draws[..., np.linspace(0, k - 1, min(k, MOST)).astype(int)]
+    # Of an entry that never moves ArviZ says that all draws are independent.
+    stuck = np.ptp(part, axis=(0, 1)) == 0
+    ess = float(np.where(stuck, 0.0, az.ess(_dataset(part))["q"].values).min())
+    gradients, examined = _gradients(idata, rows)
+    with np.errstate(divide="ignore"):
+        return {
+            "ess": ess,
+            "ess_per_second": ess / seconds if seconds else np.nan,
+            "gradients_per_ess": np.float64(gradients) / ess,
+            "rows_per_ess": np.float64(examined) / ess,
+        }
+
+
+def _gradients(idata: Any, rows: int | None) -> tuple[float, float]:
+    """Gradients of all draws, and the rows that they were computed from; NaN: unknown."""
+    steps = sampler_stat(idata, "n_steps")
+    if steps is None:
+        return np.nan, np.nan
+    batches = sampler_stat(idata, "batch_size")
+    if batches is None:
+        # A step method of this package has batches, whose size it does not say.
+        all_rows = sampler_stat(idata, "minibatch_logp") is None
+        batches = np.zeros(steps.shape) if all_rows else np.full(steps.shape, np.nan)
+    if batches.shape != steps.shape:  # Some step methods do not say.
+        return float(steps.sum()), np.nan
+    exact = np.nan if rows is None else rows
+    return float(steps.sum()), float(np.sum(steps * np.where(batches == 0, exact, batches)))
+
+
+def _dataset(values: np.ndarray) -> xr.Dataset:
+    return xr.Dataset({"q": (("chain", "draw", "entry"), values)})

@@ -1,0 +1,156 @@
+"""The posterior's sds and means that exact gradients at some draws imply, against those reported.
+
+Near a Gaussian the gradient of U is H (q - mean), with H the inverse of the posterior covariance: a
+regression of gradients on q finds both, whatever the law of the draws is. From TRUST: 2d to 4d
+gradients do, twenty times fewer than a mean of q times gradient would take.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from pymc_sgmcmc._utils.significance import ALPHA, critical, is_wrong
+
+__all__ = ["BLOCKS", "MEAN_TOLERANCE", "VARIANCE_TOLERANCE", "Implied", "implied"]
+
+BLOCKS = 20
+"""Blocks of consecutive draws that the jackknife leaves out in turn."""
+
+
+VARIANCE_TOLERANCE = 0.2
+"""Relative error of a variance that is no alarm: 10 % of the sd."""
+
+MEAN_TOLERANCE = 0.2
+"""Error of a mean that is no alarm, in posterior sds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Implied:
+    """Reported against implied, each of shape (d,), with jackknife standard errors.
+
+    Attributes
+    ----------
+    variance_ratio, variance_ratio_error : array
+        Variance of the draws over the implied one: 1 is right. NaN where none is implied.
+    mean_error, mean_error_error : array
+        Mean of the draws minus the implied one, in implied sds.
+    joint : bool
+        Whether by regression on all coordinates together. If not, the ratio is that of a
+        coordinate with the others as drawn, and the mean error is NaN.
+    gradients : int
+        How many there were.
+    """
+
+    variance_ratio: np.ndarray
+    variance_ratio_error: np.ndarray
+    mean_error: np.ndarray
+    mean_error_error: np.ndarray
+    joint: bool
+    gradients: int
+
+    def among(self, which: np.ndarray) -> "Implied":
+        """The same for more coordinates, of which these are `which`; NaN for the others."""
+        if which.all():
+            return self
+        spread = {}
+        for name in ("variance_ratio", "variance_ratio_error", "mean_error", "mean_error_error"):
+            spread[name] = np.full(len(which), np.nan)
+            spread[name][which] = getattr(self, name)
+        return replace(self, **spread)
+
+    @property
+    def critical(self) -> float:
+        """Standard errors from which on one of the deviations is significant."""
+        return critical(ALPHA, BLOCKS - 1, len(self.variance_ratio))
+
+    @property
+    def wrong_sd(self) -> np.ndarray:
+        """Where the sd is an alarm, (d,)."""
+        off, error = self.variance_ratio - 1, self.variance_ratio_error
+        return is_wrong(off, error, VARIANCE_TOLERANCE, self.critical)
+
+    @property
+    def wrong_mean(self) -> np.ndarray:
+        """Where the mean is an alarm, (d,)."""
+        return is_wrong(self.mean_error, self.mean_error_error, MEAN_TOLERANCE, self.critical)
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def implied(q: np.ndarray, index: np.ndarray, gradients: np.ndarray) -> Implied:
+    """Compare all draws with what gradients at some of them imply.
+
+    Parameters
+    ----------
+    q : array, shape (n, d)
+        All draws, chain after chain; finite, and none of the coordinates constant.
+    index : int array, shape (m,)
+        Rows of `q` at which gradients were taken, in order; m at least 2 `BLOCKS`.
+    gradients : array, shape (m, d)
+        Of U.
+    """
+    # In units of the sds: coordinates may differ by many orders of magnitude.
+    mean, sd = q.mean(axis=0), q.std(axis=0)
+    z, g = (q[index] - mean) / sd, gradients * sd
+    joint = z.shape[1] <= len(index) / 2
+    blocks = index * BLOCKS // len(q)
+    of_all = _all_without_each(q, mean, sd)
+    ratios, errors = [], []
+    for left_out, (z_mean, z_variance) in zip([None, *range(BLOCKS)], of_all, strict=True):
+        kept = blocks != left_out if left_out is not None else np.ones(len(z), dtype=bool)
+        ratio, error = (_jointly if joint else _singly)(z[kept], g[kept], z_mean, z_variance)
+        ratios.append(ratio)
+        errors.append(error)
+    return Implied(
+        ratios[0],
+        _jackknife(ratios[1:]),
+        errors[0],
+        _jackknife(errors[1:]),
+        joint=joint,
+        gradients=len(index),
+    )
+
+
+def _all_without_each(q, mean, sd):
+    """Mean and variance (d,) of the scaled draws: of all, then with each block left out."""
+    n, ends = len(q), -(-np.arange(BLOCKS + 1) * len(q) // BLOCKS)
+    scaled = [(q[start:stop] - mean) / sd for start, stop in pairwise(ends)]
+    sums = np.array([block.sum(axis=0) for block in scaled])
+    squares = np.array([np.square(block).sum(axis=0) for block in scaled])
+    lengths = np.diff(ends)
+    for left_out in [None, *range(BLOCKS)]:
+        number, total, square = n, sums.sum(axis=0), squares.sum(axis=0)
+        if left_out is not None:
+            number = number - lengths[left_out]
+            total, square = total - sums[left_out], square - squares[left_out]
+        average = total / number
+        yield average, square / number - average**2
+
+
+def _jointly(z, g, z_mean, z_variance):
+    """Variance ratio and mean error by regression of g on z, for draws with the given moments."""
+    average, centred = z.mean(axis=0), z - z.mean(axis=0)
+    try:
+        # The regression coefficients are S^-1 C; what is wanted is their inverse.
+        covariance = np.linalg.solve(centred.T @ g, centred.T @ centred)
+    except np.linalg.LinAlgError:
+        return np.full((2, z.shape[1]), np.nan)
+    variance = np.diagonal(covariance)
+    variance = np.where(variance > 0, variance, np.nan)  # Where U is not convex.
+    mean_error = covariance.T @ g.mean(axis=0) + z_mean - average
+    return z_variance / variance, mean_error / np.sqrt(variance)
+
+
+def _singly(z, g, z_mean, z_variance):
+    """Variance ratio as the mean of q times gradient, which is 1 for draws of the posterior."""
+    ratio = np.mean((z - z.mean(axis=0)) * g, axis=0)
+    return ratio, np.full_like(ratio, np.nan)
+
+
+def _jackknife(values: list[np.ndarray]) -> np.ndarray:
+    """Standard error from the values with each block left out; infinite where one has none."""
+    values = np.array(values)
+    if np.isnan(values).all(axis=0).all():
+        return np.full(values.shape[1], np.nan)
+    spread = np.sum(np.square(values - values.mean(axis=0)), axis=0)
+    return np.nan_to_num(np.sqrt((BLOCKS - 1) / BLOCKS * spread), nan=np.inf)

@@ -1,0 +1,141 @@
+"""Whether chains have mixed: split R-hat and effective sample sizes of every coordinate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from pymc_sgmcmc._utils.text import listed
+from pymc_sgmcmc.chain.findings import Alarm, Finding
+from pymc_sgmcmc.model.unconstrain import FlatDraws
+
+__all__ = ["Mixing", "mixing", "mixing_finding"]
+
+R_HAT = 1.05
+"""Above it chains, or halves of a chain, differ in place or width."""
+
+ESS = 100
+"""Independent draws that a mean and a variance are worth at least."""
+
+MOST = 1000
+"""Coordinates that are looked at; more are represented by so many, spread evenly."""
+
+FEWEST_DRAWS = 4
+"""In a chain, as ArviZ needs them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """Figures of how chains mix, each of shape (d,); NaN where they do not exist.
+
+    Attributes
+    ----------
+    r_hat : array
+        Split R-hat. That of one chain compares its halves.
+    ess, ess_of_square : array
+        Effective number of independent draws for the mean of q and of (q - mean)^2, all chains.
+    examined : array of bool
+        The coordinates that were looked at.
+    constant, not_finite : array of bool
+        Coordinates in which a chain never moves, or that hold NaN or infinity: no figures.
+    """
+
+    r_hat: np.ndarray
+    ess: np.ndarray
+    ess_of_square: np.ndarray
+    examined: np.ndarray
+    constant: np.ndarray
+    not_finite: np.ndarray
+
+
+def mixing(draws: FlatDraws) -> Mixing:
+    """Compute split R-hat and effective sample sizes of at most `MOST` coordinates."""
+    import arviz as az  # here, as it takes seconds
+
+    q, size = draws.values, draws.size
+    chains, length = q.shape[:2]
+    # Not a sum, which may overflow where a chain has wandered off.
+    lowest, highest = q.min(axis=1), q.max(axis=1)
+    not_finite = ~np.all(np.isfinite(lowest) & np.isfinite(highest), axis=0)
+    constant = ~not_finite & np.any(lowest == highest, axis=0)
+    examined = np.zeros(size, dtype=bool)
+    examined[np.linspace(0, size - 1, min(size, MOST)).astype(int)] = True
+    r_hat, ess, ess_of_square = np.full((3, size), np.nan)
+    usable = np.flatnonzero(examined & ~constant & ~not_finite)
+    if len(usable) and length >= FEWEST_DRAWS:
+        part = q[:, :, usable]
+        # ArviZ takes a coordinate for constant where its range is below 1e-15.
+        part = (part - part.mean(axis=(0, 1))) / part.std(axis=(0, 1))
+        if chains == 1:  # ArviZ refuses it.
+            half = length // 2
+            halves = np.stack([part[0, :half], part[0, length - half :]])
+            r_hat[usable] = az.rhat(_dataset(halves), method="identity")["q"].values
+        else:
+            r_hat[usable] = az.rhat(_dataset(part), method="split")["q"].values
+        ess[usable] = az.ess(_dataset(part), method="mean")["q"].values
+        ess_of_square[usable] = az.ess(_dataset(np.square(part)), method="mean")["q"].values
+    return Mixing(r_hat, ess, ess_of_square, examined, constant, not_finite)
+
+
+def mixing_finding(draws: FlatDraws) -> Finding:
+    """What to say of it; without an alarm the figures of all other checks are conclusive."""
+    figures = mixing(draws)
+    chains, size = len(draws.values), draws.size
+    names, least = draws.names, np.fmin(figures.ess, figures.ess_of_square)
+    unmeasured = figures.examined & ~figures.constant & ~figures.not_finite
+    unmeasured &= np.isnan(figures.r_hat + figures.ess + figures.ess_of_square)
+    slow = (figures.r_hat > R_HAT) | (least < ESS)
+    alarms = []
+    for coordinates, what in (
+        (figures.not_finite, "holds NaN or infinite values: the chain has diverged, or it touches "
+         "the edge of the support. Choose a smaller step size, or reparametrise"),
+        (figures.constant, "is constant: a chain never moved in it. Look at the step size, and "
+         "whether a step method samples it at all"),
+        (unmeasured, "has no R-hat or effective size: there are too few draws. Run longer"),
+    ):  # fmt: skip
+        if coordinates.any():
+            who = [names[i] for i in np.flatnonzero(coordinates)]
+            alarms.append(Alarm("mixing", f"{listed(who)} {what}."))
+    if slow.any():
+        worst = sorted(np.flatnonzero(slow), key=lambda i: least[i])
+        phrases = [
+            f"{names[i]} has R-hat {figures.r_hat[i]:.2f}, effective size {figures.ess[i]:.0f} "
+            f"(of its square: {figures.ess_of_square[i]:.0f})"
+            for i in worst
+        ]
+        alarms.append(
+            Alarm(
+                "mixing",
+                f"The chains have not mixed: {listed(phrases)}. R-hat is to be at most {R_HAT}, "
+                f"effective sizes at least {ESS}. The means and sds are not usable. Run longer, "
+                "start closer, use a metric, or reparametrise (where the scale of effects "
+                "is unknown, the other one of the centred and the non-centred form).",
+            )
+        )
+    notes = []
+    if chains == 1:
+        notes.append(
+            "There is one chain: R-hat compares its halves, and a mode that it did not visit "
+            "cannot be seen. Run four chains from different places."
+        )
+    if size > MOST:
+        notes.append(f"R-hat and effective sizes are those of {MOST} of {size} coordinates, "
+                     "spread evenly; a slow one among the others was not looked for.")  # fmt: skip
+    if draws.others:
+        who = ", ".join(var.name for var in draws.others)
+        notes.append(f"Discrete variables are not looked at: {who}.")
+    passed = ""
+    if not alarms:
+        i, j = int(np.nanargmax(figures.r_hat)), int(np.nanargmin(least))
+        passed = (
+            f"Largest R-hat {figures.r_hat[i]:.3f} ({names[i]}; alarm above {R_HAT}), least "
+            f"effective size {least[j]:.0f} ({names[j]}; alarm below {ESS})."
+        )
+    keys = ("r_hat", "ess", "ess_of_square")
+    return Finding(
+        "Mixing", tuple(alarms), passed, tuple(notes), {k: getattr(figures, k) for k in keys}
+    )
+
+
+def _dataset(values: np.ndarray) -> xr.Dataset:
+    return xr.Dataset({"q": (("chain", "draw", "coordinate"), values)})

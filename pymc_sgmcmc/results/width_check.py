@@ -1,0 +1,162 @@
+"""What the running sums of all chains say of the width of the draws."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_sgmcmc._utils.significance import ALPHA, critical, excess
+from pymc_sgmcmc._utils.text import listed
+from pymc_sgmcmc.chain.cause import cause, times_of
+from pymc_sgmcmc.chain.findings import Alarm, Finding
+from pymc_sgmcmc.chain.stored_sums import running_sums, samplers_in
+from pymc_sgmcmc.chain.width import KINDS, POOLED_TOLERANCE, TOLERANCE
+
+__all__ = ["NOTHING", "WidthOfChains", "judged_sums", "width_finding"]
+
+TITLE = "Width"
+
+_FOREIGN = "Only the step methods of this package keep what it takes."
+NOTHING = (
+    "There is nothing to judge it by: chains have fewer than 250 draws after tuning (or since "
+    "their last divergence), or their step size changes, or batches are not drawn independently "
+    "(batches='epochs'), or variables are on manifolds."
+)
+
+
+def width_finding(
+    idata: Any,
+    names: Sequence[str],
+    places: Sequence[int],
+    blur: Mapping[str, float] = MappingProxyType({}),
+) -> Finding:
+    """Judge the variance ratios W that chains of this package keep.
+
+    Parameters
+    ----------
+    idata : arviz.InferenceData or xarray.DataTree
+    names : sequence of str
+        Of the d continuous coordinates of the model.
+    places : sequence of int
+        The number of each among all value variables of the model.
+    blur : mapping
+        The largest Monte Carlo errors, as `monte_carlo_finding` has them in its numbers: no
+        detection limit is below them.
+    """
+    figures = {name: np.full(len(names), np.nan) for name in ("width", "width_error")}
+    samplers = samplers_in(idata)
+    index = {place: i for i, place in enumerate(places)}
+    alarms, limits, notes = [], [], [] if samplers else [_FOREIGN]
+    for sampler in range(samplers):
+        sums = judged_sums(idata, sampler)
+        if not sums.sizes["chain"]:
+            notes.append(NOTHING)
+            continue
+        seen = [
+            width for kind in KINDS if not np.isnan((width := WidthOfChains(sums, kind)).pooled)
+        ]
+        if not seen:
+            notes.append(NOTHING)
+            continue
+        alarms += _alarms(sums, seen, [names[index[place]] for place in seen[0].places])
+        limits += [width.limit for width in seen]
+        at = [index[place] for place in seen[0].places]
+        figures["width"][at], figures["width_error"][at] = seen[0].ratio, seen[0].error
+        if len(blind := [names[i] for i, bad in zip(at, seen[0].impossible, strict=True) if bad]):
+            notes.append(
+                f"Not conclusive for {listed(blind)}: the variance ratio is negative or no number, "
+                "which happens far from normal and in few draws."
+            )
+        missing = sums.sizes["coordinate"] - int(np.isfinite(sums.place).sum("coordinate").min())
+        if missing:
+            notes.append(f"{missing} of {sums.sizes['coordinate']} coordinates are not among "
+                         "those that a chain of this length stores.")  # fmt: skip
+    passed = ""
+    if limits and not alarms and np.any(figures["width"] > 0):
+        limit = max(*(50 * limit for limit in limits), 50 * TOLERANCE,
+                    blur.get("sd_monte_carlo_percent", 0.0))  # fmt: skip
+        passed = (
+            "By the gradients that the chains saw, the variances are right. Sd errors below "
+            f"{limit:.0f} % would not have been seen."
+        )
+    return Finding(TITLE, tuple(alarms), passed, tuple(notes), figures)
+
+
+def judged_sums(idata: Any, sampler: int) -> xr.Dataset:
+    """The running sums of the chains, of a step method, that have looked at themselves."""
+    sums = running_sums(idata, sampler)
+    return sums.isel(chain=(sums.freedom > 0).any("coordinate"))
+
+
+class WidthOfChains:
+    """W of one kind over all chains.
+
+    Each chain may have a metric of its own: what is averaged are the directions that are mostly the
+    same coordinate of q.
+
+    Attributes
+    ----------
+    places : list of int
+        What the coordinates are.
+    ratio, error, noise : array, one for each of them
+    impossible : array of bool
+        Where W says nothing: it is negative, or not finite.
+    times : array
+        Standard errors from which on a deviation is significant.
+    excess : array
+        Above 0: an alarm.
+    pooled, pooled_error, pooled_excess : float
+        The same over all coordinates.
+    limit : float
+        Errors of W below it are not seen in the worst coordinate.
+    """
+
+    def __init__(self, sums: xr.Dataset, kind: str):
+        each = sums.qg - sums.q * sums.g_at_q if kind == "direct" else sums.virial
+        errors = sums[f"{kind}_spread"] / np.sqrt(sums.steps)
+        known = np.isfinite(sums.place.values)
+        places, group = np.unique(sums.place.values[known], return_inverse=True)
+        number = np.bincount(group)
+
+        def total(values):
+            return np.bincount(group, values.values[known])
+
+        self.places = [int(place) for place in places]
+        self.ratio, self.error = total(each) / number, np.sqrt(total(errors**2)) / number
+        self.noise = total(sums.noise) / number
+        freedom = sums.freedom.max("coordinate").values
+        self.times = times = np.array(
+            [critical(ALPHA, n * freedom.mean(), len(places)) for n in number]
+        )
+        self.impossible = ~(np.isfinite(self.ratio + self.error) & (self.ratio > 0))
+        self.excess = excess(self.ratio, self.error, TOLERANCE, times)
+        self.limit = float(np.nanmax(times * self.error, initial=0.0))
+        # All coordinates carry these, and where d is large not all have come by.
+        pooled = sums[f"pooled_{kind}"].max("coordinate").values
+        spread = sums[f"pooled_{kind}_spread"].max("coordinate").values
+        steps = sums.steps.max("coordinate").values
+        self.pooled = float(pooled.mean())
+        self.pooled_error = float(np.sqrt(np.sum(spread**2 / steps)) / len(pooled))
+        once = critical(ALPHA, freedom.sum(), 1)
+        self.pooled_excess = float(excess(self.pooled, self.pooled_error, POOLED_TOLERANCE, once))
+
+
+def _alarms(sums: xr.Dataset, seen: Sequence[WidthOfChains], names: Sequence[str]) -> list[Alarm]:
+    worst = max(seen, key=lambda width: width.excess.max())
+    off = [k for k in np.argsort(-worst.excess) if worst.excess[k] > 0]
+    if off:
+        phrases = [
+            f"that along {names[k]} is {times_of(worst.ratio[k], worst.error[k])}" for k in off
+        ]
+        text, ratio, noise = listed(phrases), worst.ratio[off[0]], worst.noise[off[0]]
+    else:
+        worst = max(seen, key=lambda width: width.pooled_excess)
+        if worst.pooled_excess <= 0:
+            return []
+        text = f"on average over all coordinates it is {times_of(worst.pooled, worst.pooled_error)}"
+        ratio, noise = worst.pooled, float(worst.noise.mean())
+    temperature = float(sums.temperature.max())
+    said = f"By the gradients that the chains saw, variances are wrong: {text}. "
+    return [Alarm("width", said + cause(temperature, ratio, noise))]

@@ -1,0 +1,1 @@
+"""Which likelihoods are minibatched, and the graph of a batch: rows selected or joined."""

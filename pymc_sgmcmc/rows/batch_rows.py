@@ -1,0 +1,253 @@
+"""The rows of a batch of a log-likelihood, from the same rows of its data."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import toposort
+from pytensor.scalar.basic import Switch
+from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import All
+from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+
+import pymc_sgmcmc.rows.indexing_rules  # noqa: F401  (registers them)
+from pymc_sgmcmc._utils.compat import GATHERS
+from pymc_sgmcmc.model.log_density import is_minus_infinity
+from pymc_sgmcmc.model.row_axes import FEW_ROWS, value_of
+from pymc_sgmcmc.rows.dependence import Dependence
+from pymc_sgmcmc.rows.indices import entries_of, is_whole, places
+from pymc_sgmcmc.rows.parts import Part, cells
+from pymc_sgmcmc.rows.selection import NotByRow, Selection, Steps, select_through
+from pymc_sgmcmc.rows.selection_rules import rebuilt
+
+__all__ = ["BatchRows", "LatentRows", "with_indices_at_data"]
+
+COPIED = 2**28
+"""Bytes (256 MB) that the rows which an index takes of data may have, where they are copied so as
+to lie in order; more are found by the index at every inner step."""
+
+_INDEXING = (Subtensor, *GATHERS)
+_LIGHT = (Elemwise, DimShuffle, Alloc, SpecifyShape, *_INDEXING)
+"""Operations on data that are left in the graph of a batch where their rows can be sliced: what
+they are computed from needs no copy of its own. All others are evaluated once."""
+
+
+class LatentRows(NotByRow):
+    """The rows of a variable that is sampled, `variable`, are needed."""
+
+    def __init__(self, variable: Variable):
+        super().__init__(f"the latent variable {variable.name!r} has one value per row")
+        self.variable = variable
+
+
+class BatchRows(Selection):
+    """The rows of a batch, sliced in the data: those that have them and are reached on the way.
+
+    Parameters
+    ----------
+    n_rows : int
+        How many rows there are.
+    dependence : Dependence
+        What depends on data alone.
+    slice_of : callable
+        What stands for the slice of a leaf, or of a function of data, along an axis. Raises
+        `NotByRow` where the user has said that it is not sliced.
+    imputed : list, optional
+        Where a row has a latent variable of its own, as imputed values are, its place among all
+        rows is appended, (n_rows,) bool, and any number stands for the variable. None: it is
+        selected like all others.
+    """
+
+    def __init__(
+        self, n_rows: int, dependence: Dependence, slice_of: Callable, imputed: list | None = None
+    ):
+        super().__init__(dependence)
+        self._imputed = imputed
+        self.number = pt.lscalar("rows_in_batch")
+        self._n_rows, self._slice_of = n_rows, slice_of
+
+    def length(self, whole):
+        return self.number
+
+    def steps(self, x, axis):
+        node, moves = x.owner, self.dependence.moves
+        if x.type.shape[axis] == 1:
+            raise NotByRow("there is one row")
+        if node is None:
+            return self._leaf(x, axis)
+        if not moves(x):
+            if isinstance(node.op, _LIGHT) and not self._is_copied(x, axis):
+                try:
+                    return (yield from select_through(node.op, x, axis, self))
+                except NotByRow:
+                    pass
+            return self._slice_of(x, axis)
+        moved = index_at_data(x, axis, self.dependence)
+        if moved is not None:
+            return (yield moved, axis)
+        if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Switch):
+            condition, *branches = node.inputs
+            # A check of parameters: those of all rows would be computed for each batch.
+            if all(condition.type.broadcastable) and is_minus_infinity(branches[1]):
+                checked = self._checked(condition)
+                if checked is not condition:
+                    x = pt.switch(checked, *branches)
+                    return (yield from select_through(x.owner.op, x, axis, self))
+        if select_through.dispatch(type(node.op)) is select_through.dispatch(object):
+            return (yield from self._guessed(x, axis))
+        return (yield from select_through(node.op, x, axis, self))
+
+    def _leaf(self, x: Variable, axis: int) -> TensorVariable:
+        if not isinstance(x, SharedVariable | Constant):
+            raise LatentRows(x)
+        if value_of(x).shape[axis] != self._n_rows:
+            name = x.name or "an array"
+            raise NotByRow(
+                f"{name} of shape {value_of(x).shape} has another number of rows, "
+                f"{value_of(x).shape[axis]}"
+            )
+        return self._slice_of(x, axis)
+
+    def _is_copied(self, x: TensorVariable, axis: int) -> bool:
+        """Whether rows that an index takes of data are to be copied, in order."""
+        node = x.owner
+        if not isinstance(node.op, GATHERS):
+            return False
+        whole, *indices = node.inputs
+        if whole.owner is not None or all(_is_plain(index) for index in indices):
+            return False
+        return self._n_rows * value_of(whole)[:1].nbytes <= COPIED
+
+    def _checked(self, condition: TensorVariable) -> TensorVariable:
+        """`condition` of the rows of the batch, where it is one on all rows."""
+        node = condition.owner
+        if node is None or not self.dependence.moves(condition):
+            return condition
+        inputs = node.inputs
+        if isinstance(node.op, All):
+            (given,) = inputs
+            for axis in range(
+                given.type.ndim if len(node.op.axis or ()) in (0, given.type.ndim) else 0
+            ):
+                try:
+                    return pt.all(self(given, axis))
+                except NotByRow:
+                    continue
+        through = Elemwise | DimShuffle | Join | MakeVector | ScalarFromTensor | TensorFromScalar
+        if not isinstance(node.op, through | All):
+            return condition
+        new = [self._checked(given) for given in inputs]
+        if all(a is b for a, b in zip(new, inputs, strict=True)):
+            return condition
+        return node.clone_with_new_inputs(new, strict=False).outputs[node.outputs.index(condition)]
+
+    def is_left_out(self, part, comes):
+        if self._imputed is None or not self.dependence.is_sampled(part):
+            return False
+        self._imputed.append(comes)
+        return True
+
+    def _guessed(self, x: TensorVariable, axis: int) -> Steps:
+        """The same of an operation that has no rule, a loop say: as if it acted row by row.
+
+        Rows are where an axis has their number. What comes of it is compared with the whole.
+        """
+        node, inputs = x.owner, []
+        if self.dependence.shape_of(x)[axis] != self._n_rows:
+            raise NotByRow(f"the operation {node.op} is not known to act row by row")
+        for given in node.inputs:
+            shape = ()
+            if isinstance(given.type, TensorType) and given.type.ndim:
+                shape = self.dependence.shape_of(given)
+            if self._n_rows in shape:
+                own = (
+                    axis if shape[axis : axis + 1] == (self._n_rows,) else shape.index(self._n_rows)
+                )
+                given = yield given, own
+            inputs.append(given)
+        if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+            raise NotByRow(f"the operation {node.op} is not known to act row by row")
+        try:
+            return rebuilt(x, inputs)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise NotByRow(f"the operation {node.op} does not act row by row") from error
+
+
+def _is_plain(index: Variable) -> bool:
+    """Whether it is the user's own index, or a cast of it."""
+    while index.owner is not None and isinstance(index.owner.op, Elemwise):
+        if len(index.owner.inputs) != 1:
+            return False
+        (index,) = index.owner.inputs
+    return index.owner is None and getattr(index.type, "dtype", "") != "bool"
+
+
+def index_at_data(x: TensorVariable, axis: int, dependence: Dependence) -> TensorVariable | None:
+    """Return `x`, whose `axis` an index makes, with the index moved to data; None if it cannot be.
+
+    It is moved where it is a function of data alone, takes many rows, and reaches data.
+    """
+    node = x.owner
+    if not isinstance(node.op, _INDEXING):
+        return None
+    entries = entries_of(node)
+    if entries is None:
+        return None
+    whole, moves = node.inputs[0], dependence.moves
+    place = places(entries)[axis]
+    indexed = [k for k, entry in enumerate(entries) if not isinstance(entry, slice)]
+    if place.axis is not None:  # a slice of rows
+        k = place.axis
+        if is_whole(entries[k]) or any(moves(v) for v in _variables(entries[k])):
+            return None
+        part, chosen = Part(entries[k], dependence), k
+    elif any(entries[k].type.ndim != 1 or moves(entries[k]) for k in indexed):
+        return None
+    elif len(indexed) > 1:
+        if np.prod([dependence.shape_of(whole)[k] for k in indexed]) <= FEW_ROWS:
+            return None
+        if any(not is_whole(entry) for entry in entries if isinstance(entry, slice)):
+            return None
+        found = cells(whole, {k: entries[k] for k in indexed}, moves)
+        if found.owner is None or isinstance(found.owner.op, GATHERS):
+            return None
+        order = [*range(1, axis + 1), 0, *range(axis + 1, found.type.ndim)]
+        return found.dimshuffle(*order) if axis else found
+    else:
+        (chosen,) = indexed
+        part = Part(entries[chosen], dependence)
+    if dependence.shape_of(whole)[chosen] <= FEW_ROWS:
+        return None
+    try:
+        found = part(whole, chosen)
+    except NotByRow:
+        return None
+    if not part.reaches:
+        return None
+    rest = [slice(None) if k == chosen else entry for k, entry in enumerate(entries)]
+    return found if all(map(is_whole, rest)) else found[tuple(rest)]
+
+
+def _variables(entry: slice) -> Iterable[Variable]:
+    bounds = entry.start, entry.stop, entry.step
+    return [bound for bound in bounds if isinstance(bound, Variable)]
+
+
+def with_indices_at_data(term: TensorVariable, dependence: Dependence) -> TensorVariable:
+    """Return `term` with indices of rows moved to data: for what is not sliced by row."""
+    new: dict[Variable, Variable] = {}
+    for node in toposort([term]):
+        (x, *_) = node.outputs
+        if isinstance(node.op, _INDEXING) and dependence.moves(x):
+            moved = (index_at_data(x, axis, dependence) for axis in range(x.type.ndim))
+            found = next((one for one in moved if one is not None), None)
+            if found is not None:
+                new[x] = found
+    return clone_replace(term, new, rebuild_strict=False) if new else term

@@ -1,0 +1,117 @@
+"""Likelihoods as functions of their rows: the data that are sliced, and the sliced terms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.compile.take_rows import take_rows
+from pymc_sgmcmc.rows.computed import Computed
+
+__all__ = ["RowData", "RowGroup", "join_groups", "row_data"]
+
+
+@dataclass(frozen=True, eq=False)
+class RowData:
+    """A data tensor that is indexed by row, and the variable that stands for its slice.
+
+    Attributes
+    ----------
+    name : str
+    source : SharedVariable
+    axis : int
+        The one that has the rows.
+    slice : TensorVariable
+    computed : Computed, optional
+        What `source` is the value of, if it is no data itself.
+    """
+
+    name: str
+    source: SharedVariable
+    axis: int
+    slice: TensorVariable
+    computed: Computed | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.source.get_value(borrow=True).shape
+
+    def take(self, rows: TensorVariable) -> TensorVariable:
+        """The slice at the given rows."""
+        if self.axis == 0:
+            return take_rows(self.source, rows)
+        return pt.take(self.source, rows, axis=self.axis)
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroup:
+    """Likelihoods that share their rows.
+
+    Attributes
+    ----------
+    name : str
+        The dimension of the rows, or the name of the first likelihood.
+    observed : tuple of str
+        Observed variables and Potentials.
+    data : tuple of RowData
+    terms : tuple of TensorVariable
+        Elementwise log-likelihood of each of them, a function of the slices.
+    computed : tuple of Computed
+        Functions of data that the terms depend on and that have no rows.
+    """
+
+    name: str
+    observed: tuple[str, ...]
+    data: tuple[RowData, ...]
+    terms: tuple[TensorVariable, ...]
+    computed: tuple[Computed, ...] = ()
+
+    def length(self) -> int:
+        """Number of rows now: `pm.set_data` may have changed it since construction."""
+        for computed in (*self.computed, *(data.computed for data in self.data)):
+            if computed is not None:
+                computed.refresh()
+        lengths = [data.shape[data.axis] for data in self.data]
+        if len(set(lengths)) != 1:
+            found = dict(zip((data.name for data in self.data), lengths, strict=True))
+            raise ValueError(
+                f"The data of {', '.join(self.observed)} differ in number of rows: {found}. "
+                "Give all of them the same number of rows with pm.set_data."
+            )
+        return lengths[0]
+
+    def slices(self, rows: TensorVariable) -> dict[Variable, Variable]:
+        """Replacements that put the given rows into `terms`."""
+        return {data.slice: data.take(rows) for data in self.data}
+
+
+def join_groups(name: str, parts: Sequence[RowGroup]) -> RowGroup:
+    """Return the group of all likelihoods of `parts`, which share their rows."""
+
+    def end_to_end(field: str) -> tuple:
+        return tuple(dict.fromkeys(one for part in parts for one in getattr(part, field)))
+
+    names = tuple(name for part in parts for name in part.observed)
+    terms = tuple(term for part in parts for term in part.terms)
+    return RowGroup(name, names, end_to_end("data"), terms, end_to_end("computed"))
+
+
+def row_data(
+    source: SharedVariable | Constant, name: str, axis: int, computed: Computed | None = None
+) -> RowData:
+    """Return the data with a variable for its slice.
+
+    Constants become shared variables: Numba would compile them in, and PyTensor hash them.
+    """
+    # Axes of length 1 keep their static shape: they broadcast.
+    shape = tuple(None if i == axis else size for i, size in enumerate(source.type.shape))
+    if not isinstance(source, SharedVariable):
+        value = source.data
+        if value.dtype.kind == "f":
+            value = value.astype(pytensor.config.floatX, copy=False)
+        source = pytensor.shared(value, name=name, borrow=True, shape=shape)
+    return RowData(name, source, axis, source.type.clone(shape=shape)(f"{name}_rows"), computed)

@@ -1,0 +1,159 @@
+"""Which likelihoods of a model are joined, and that the joined one is theirs."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pymc import Model
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.variable import TensorVariable
+
+import pymc_sgmcmc.rows.joining_rules  # noqa: F401  (registers the rules)
+from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.model.row_axes import FEW_ROWS
+from pymc_sgmcmc.rows.forms import is_data_alone, of_one_form
+from pymc_sgmcmc.rows.joining import NotJoined, join
+from pymc_sgmcmc.rows.requests import START_SIZE, BatchRequest, is_auto
+
+__all__ = ["FEWEST", "Joined", "check_joined", "find_joined", "with_joined"]
+
+FEWEST = 4
+"""So many likelihoods of one form are joined. Fewer cost the compiler little, and where they share
+their rows one batch serves all of them."""
+
+MOVES = (0.1, 0.1, 0.01, 0.01, 1e-3, 1e-3)
+"""How far values are moved at random from the initial point, where much may be zero or equal, until
+joined likelihoods have been compared at two points inside the support."""
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Likelihoods of one form as one.
+
+    Attributes
+    ----------
+    variable : TensorVariable
+        Its log-density, (sum of rows, ...), under a name of its own.
+    members : tuple of TensorVariable
+        The observed variables, in order.
+    rows : tuple of int
+        Of each.
+    """
+
+    variable: TensorVariable
+    members: tuple[TensorVariable, ...]
+    rows: tuple[int, ...]
+
+
+class _JoinedRequest(BatchRequest):
+    def exact(self) -> str:
+        return "pass batch_size=None for its exact likelihood"
+
+
+def find_joined(
+    model: Model,
+    terms: Mapping[TensorVariable, TensorVariable],
+    requests: Sequence[BatchRequest],
+    shapes: Mapping[TensorVariable, Sequence[int]],
+    point: Mapping[str, np.ndarray],
+    shared: Mapping[TensorVariable, SharedVariable],
+    apart: Collection[str],
+) -> list[Joined]:
+    """Return the likelihoods that are to be joined: many of one form that are requested alike.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Without `pm.Minibatch`.
+    terms : mapping
+        The log-density of each variable.
+    requests : sequence of BatchRequest
+        Of those that are to be minibatched.
+    shapes : mapping
+        Of the log-density of each variable.
+    point : mapping of str to array
+        Values of the value variables.
+    shared : mapping
+        Shared variables that stand for the values of what is not sampled.
+    apart : collection of str
+        Names of likelihoods, or of data, that the user gives: what has them is not joined.
+    """
+    request_of = {request.variable: request for request in requests}
+    if any(request.call is not None for request in requests):
+        return []
+    data_alone = is_data_alone(set(shared.values()))
+    alike: dict[object, dict[TensorVariable, TensorVariable]] = {}
+    for rv in model.observed_RVs:
+        request = request_of.get(rv)
+        if not shapes[rv] or (request is not None and request.axes[:1] != (0,)):
+            continue
+        names = {rv.name} | {leaf.name for leaf in graph_inputs([terms[rv]])}
+        if names.isdisjoint(apart):
+            key = request.size if request is not None and request.explicit else None
+            alike.setdefault(key, {})[rv] = terms[rv]
+    found = []
+    for candidates in alike.values():
+        for members in of_one_form(candidates, data_alone):
+            if len(members) < FEWEST:
+                continue
+            rows = [shapes[rv][0] for rv in members]
+            try:
+                one = join([terms[rv] for rv in members], rows, data_alone)
+                check_joined(one, [terms[rv] for rv in members], point, shared)
+            except NotJoined:
+                continue
+            first, last = members[0].name, members[-1].name
+            one.name = f"{len(members)} likelihoods of one form ({first}, ..., {last})"
+            found.append(Joined(one, tuple(members), tuple(rows)))
+    return found
+
+
+def check_joined(
+    one: TensorVariable,
+    terms: Sequence[TensorVariable],
+    point: Mapping[str, np.ndarray],
+    shared: Mapping[TensorVariable, SharedVariable],
+) -> None:
+    """Raise `NotJoined` unless `one` is `terms` end to end: at `point`, and at two near it."""
+    rng, graphs, compared = np.random.default_rng(0), [one, *terms], 0
+    standing = {replacement: var.name for var, replacement in shared.items()}
+    leaves = {x: standing.get(x, x.name) for x in graph_inputs(graphs)
+              if x in standing or (x.name in point and not hasattr(x, "data"))}  # fmt: skip
+    for scale in (0.0, *MOVES):
+        given = {}
+        for leaf, name in leaves.items():
+            value = np.asarray(point[name], dtype=leaf.type.dtype)
+            if value.dtype.kind == "f":
+                value = (value + scale * rng.standard_normal(value.shape)).astype(value.dtype)
+            given[leaf] = value
+        with np.errstate(all="ignore"):
+            whole, *parts = evaluate(graphs, given)
+        apart = np.concatenate(parts)
+        tolerance = 1e-6 if apart.dtype == np.float64 else 1e-3
+        if np.shape(whole) != apart.shape:
+            raise NotJoined(f"shape {np.shape(whole)}, where it should be {apart.shape}")
+        if not np.isfinite(apart).all():
+            continue  # outside the support all of it is infinite, and each of them by itself
+        if not np.allclose(whole, apart, rtol=tolerance, atol=tolerance):
+            raise NotJoined("its values differ from those of the terms")
+        compared += scale > 0
+        if compared == 2:
+            return
+    raise NotJoined("it is not finite at two points near the initial one")
+
+
+def with_joined(
+    requests: Sequence[BatchRequest], joined: Sequence[Joined], batch_size
+) -> list[BatchRequest]:
+    """Return the requests, with one for all members of each joined likelihood."""
+    members = {rv: one for one in joined for rv in one.members}
+    explicit = {members[request.variable]: request.size for request in requests
+                if request.explicit and request.variable in members}  # fmt: skip
+    kept = [request for request in requests if request.variable not in members]
+    for one in joined:
+        if one in explicit:
+            kept.append(_JoinedRequest(one.variable, explicit[one], (0,), True))
+        elif is_auto(batch_size) and sum(one.rows) > FEW_ROWS:
+            kept.append(_JoinedRequest(one.variable, START_SIZE, (0,), False))
+    return kept

@@ -1,0 +1,108 @@
+"""Latent variables of the rows: continuous ones with about as many entries as there are rows.
+
+There is a new unknown with each row, so that more data do not tell more of any of them: each is as
+wide as its prior and its few rows leave it, the scale that they share is known only through all of
+them together, and the mode of all, from which tuning starts, is where that scale is zero. An entry
+with many rows (a group) is not of this kind, nor is a coefficient, which each row depends on.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc import Model
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.compile.backend import interpreted
+
+__all__ = ["rows_per_entry", "warn_about_row_latents"]
+
+ROWS_PER_ENTRY = 3.0
+"""Rows an entry, on average, below which a variable is one of the rows. From about so many on an
+entry's posterior owes more to its rows than to its prior, if a row tells as much as the prior."""
+
+MANY = 200
+"""Entries from which on it matters: fewer have a dense metric, and their rows exact gradients."""
+
+LOOKED_AT = 5
+"""Rows whose dependence on a variable is looked at."""
+
+Point = Mapping[str, np.ndarray]
+
+
+def warn_about_row_latents(
+    model: Model,
+    vars: Sequence[TensorVariable],
+    terms: Mapping[TensorVariable, TensorVariable],
+    point: Point,
+    names: Mapping[TensorVariable, str],
+) -> None:
+    """Warn of each of `vars` that is a latent variable of the rows, before anything is compiled.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        On all rows.
+    vars : sequence of value variables
+        What is sampled.
+    terms : mapping
+        The elementwise log-density of each observed variable.
+    point : dict
+        Values of the value variables by name.
+    names : mapping
+        The model's names of `vars`.
+    """
+    for var in vars:
+        size = int(np.size(point[var.name]))
+        if size < MANY:
+            continue
+        for rv in model.observed_RVs:
+            rows = rows_per_entry(terms[rv], var, point, most=ROWS_PER_ENTRY * size)
+            if rows is None or not rows < ROWS_PER_ENTRY:
+                continue
+            warnings.warn(
+                f"{names[var]!r} has {size:,} entries, with {rows:.2g} rows of {rv.name!r} each: "
+                "stochastic gradients seldom find the posterior of a latent variable of the rows, "
+                "so integrate it out (an observed pm.CustomDist with the marginal log-likelihood), "
+                f"or sample it beside this step method, as in step=[SGNHT([...]), "
+                f"Gibbs({names[var]}, conditional)], or use NUTS if the rows are few.",
+                UserWarning,
+                stacklevel=4,
+            )
+            break
+
+
+def rows_per_entry(
+    term: TensorVariable, var: TensorVariable, point: Point, most: float = np.inf
+) -> float | None:
+    """Return how many elements of `term` depend on an entry of `var`, on average.
+
+    By the gradients of some elements at a point near `point`. None: the term does not depend on
+    `var`, or has more than `most` elements.
+    """
+    leaves = list(graph_inputs([term]))
+    if var not in leaves or term.type.ndim == 0:
+        return None
+    kept = SharedVariable | Constant  # the values of other step methods, and data
+    values = [leaf for leaf in leaves if leaf.name in point and not isinstance(leaf, kept)]
+    rng = np.random.default_rng(0)
+    arrays = [
+        np.asarray(point[leaf.name] + 0.1 * rng.standard_normal(np.shape(point[leaf.name])))
+        if leaf.dtype.startswith("float")
+        else np.asarray(point[leaf.name])
+        for leaf in values
+    ]
+    arrays = [array.astype(leaf.dtype) for leaf, array in zip(values, arrays, strict=True)]
+    number = int(interpreted(values, [term.size])(*arrays)[0])
+    if number == 0 or number > most:
+        return None
+    row = pt.lscalar("row")
+    gradient = pt.grad(term.ravel()[row], var, disconnected_inputs="ignore")
+    function = interpreted([*values, row], [pt.sum(pt.neq(gradient, 0))])
+    chosen = rng.choice(number, size=min(LOOKED_AT, number), replace=False)
+    touched = [int(function(*arrays, np.asarray(i))[0]) for i in chosen]
+    return number * float(np.mean(touched)) / int(np.size(point[var.name]))

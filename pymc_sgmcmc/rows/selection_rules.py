@@ -1,0 +1,253 @@
+"""How operations let a selection of rows through: each rule is an identity."""
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply, Variable
+from pytensor.tensor.basic import (
+    Alloc,
+    AllocEmpty,
+    Join,
+    MakeVector,
+    Split,
+    get_underlying_scalar_constant_value,
+)
+from pytensor.tensor.blas import BatchedDot
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.math import Argmax, Dot
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.sort import ArgSortOp, SortOp
+from pytensor.tensor.special import LogSoftmax, Softmax
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc._utils.compat import GATHERS
+from pymc_sgmcmc.compile.sparse_dot import SparseDot, SparsePull
+from pymc_sgmcmc.rows.indices import entries_of, is_whole
+from pymc_sgmcmc.rows.selection import NotByRow, Selection, Steps, select_through
+
+__all__ = ["aligned", "rebuilt"]
+
+
+def rebuilt(x: TensorVariable, inputs: list) -> TensorVariable:
+    """Return what `x` is of other inputs."""
+    node: Apply = x.owner
+    if isinstance(node.op, OpFromGraph):  # Its inner graph has static shapes too.
+        outputs = node.op(*inputs, return_list=True)
+    else:
+        outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
+    return outputs[node.outputs.index(x)]
+
+
+def aligned(inputs, axis: int, ndim: int) -> Steps:
+    """The selections from inputs that are broadcast together: an axis of length one stays."""
+    found = []
+    for x in inputs:
+        own = axis - (ndim - x.type.ndim)
+        found.append(x if own < 0 or x.type.broadcastable[own] else (yield x, own))
+    return found
+
+
+@select_through.register(Elemwise)
+def _(op, x, axis, selection: Selection) -> Steps:
+    return rebuilt(x, (yield from aligned(x.owner.inputs, axis, x.type.ndim)))
+
+
+@select_through.register(DimShuffle)
+def _(op, x, axis, selection) -> Steps:
+    return rebuilt(x, [(yield x.owner.inputs[0], op.new_order[axis])])
+
+
+@select_through.register(CAReduce)
+def _(op, x, axis, selection) -> Steps:
+    (whole,) = x.owner.inputs
+    return rebuilt(x, [(yield whole, _kept(op.axis, whole.type.ndim)[axis])])
+
+
+@select_through.register(Argmax)
+def _(op, x, axis, selection) -> Steps:
+    (whole,) = x.owner.inputs
+    return rebuilt(x, [(yield whole, _kept(op.axis, whole.type.ndim)[axis])])
+
+
+def _kept(reduced, ndim: int) -> list[int]:
+    """The axes that a reduction leaves, in order."""
+    gone = range(ndim) if reduced is None else [axis % ndim for axis in reduced]
+    return [axis for axis in range(ndim) if axis not in gone]
+
+
+@select_through.register(Softmax)
+@select_through.register(LogSoftmax)
+@select_through.register(CumOp)
+def _(op, x, axis, selection) -> Steps:
+    (whole,) = x.owner.inputs
+    ndim = whole.type.ndim
+    along = range(ndim) if op.axis is None else np.atleast_1d(op.axis) % ndim
+    if axis in along:
+        raise NotByRow(f"{type(op).__name__} takes all rows together")
+    return rebuilt(x, [(yield whole, axis)])
+
+
+@select_through.register(SortOp)
+@select_through.register(ArgSortOp)
+def _(op, x, axis, selection) -> Steps:
+    whole, along = x.owner.inputs[:2]
+    number = _number(along)
+    if number is None or number % whole.type.ndim == axis:
+        raise NotByRow("all rows are sorted together")
+    return rebuilt(x, [(yield whole, axis), *x.owner.inputs[1:]])
+
+
+@select_through.register(Dot)
+def _(op, x, axis, selection) -> Steps:
+    left, right = x.owner.inputs
+    if left.type.ndim == 2 and axis == 0:
+        return rebuilt(x, [(yield left, 0), right])
+    return rebuilt(x, [left, (yield right, right.type.ndim - 1)])
+
+
+@select_through.register(SparseDot)
+def _(op, x, axis, selection) -> Steps:
+    *design, rows, dense = x.owner.inputs
+    if axis == 0:
+        return rebuilt(x, [*design, (yield rows, 0), dense])
+    return rebuilt(x, [*design, rows, (yield dense, 1)])
+
+
+@select_through.register(SparsePull)
+def _(op, x, axis, selection) -> Steps:
+    *design, rows, dense, width = x.owner.inputs
+    if axis == 0:
+        raise NotByRow("a sparse matrix is summed over its rows")
+    return rebuilt(x, [*design, rows, (yield dense, 1), width])
+
+
+@select_through.register(BatchedDot)
+def _(op, x, axis, selection) -> Steps:
+    left, right = x.owner.inputs
+    if axis == 0:
+        return rebuilt(x, [(yield left, 0), (yield right, 0)])
+    if axis < left.type.ndim - 1:
+        return rebuilt(x, [(yield left, axis), right])
+    return rebuilt(x, [left, (yield right, right.type.ndim - 1)])
+
+
+@select_through.register(Blockwise)
+def _(op, x, axis, selection) -> Steps:
+    inputs = x.owner.inputs
+    own = op.outputs_sig[x.owner.outputs.index(x)]
+    lead = x.type.ndim - len(own)
+    if axis < lead:  # what is done to each along this axis has nothing to do with the others
+        found = []
+        for given, sig in zip(inputs, op.inputs_sig, strict=True):
+            place = axis - (lead - (given.type.ndim - len(sig)))
+            alone = place < 0 or given.type.broadcastable[place]
+            found.append(given if alone else (yield given, place))
+        return rebuilt(x, found)
+    if isinstance(op.core_op, Dot):
+        left, right = inputs
+        if axis == lead and len(op.inputs_sig[0]) == 2:
+            return rebuilt(x, [(yield left, left.type.ndim - 2), right])
+        return rebuilt(x, [left, (yield right, right.type.ndim - 1)])
+    if getattr(op.core_op, "b_ndim", None) == 2 and axis == x.type.ndim - 1:
+        solved, right = inputs  # columns of the right side are solved for one by one
+        return rebuilt(x, [solved, (yield right, right.type.ndim - 1)])
+    raise NotByRow(f"{type(op.core_op).__name__} takes all rows together")
+
+
+@select_through.register(Alloc)
+def _(op, x, axis, selection) -> Steps:
+    value, *shape = x.owner.inputs
+    (value,) = yield from aligned([value], axis, x.type.ndim)
+    shape[axis] = selection.length(shape[axis])
+    return pt.alloc(value, *shape)
+
+
+@select_through.register(AllocEmpty)
+def _(op, x, axis, selection) -> Steps:
+    shape = list(x.owner.inputs)
+    shape[axis] = selection.length(shape[axis])
+    return op(*shape)
+    yield
+
+
+@select_through.register(SpecifyShape)
+def _(op, x, axis, selection) -> Steps:
+    whole, *shape = x.owner.inputs
+    shape[axis] = None
+    return pt.specify_shape((yield whole, axis), shape)
+
+
+@select_through.register(Join)
+def _(op, x, axis, selection) -> Steps:
+    along, parts = (op.axis, x.owner.inputs) if hasattr(op, "axis") else _joined(x)
+    if along is None or along % x.type.ndim == axis:
+        raise NotByRow("its rows are joined from parts, as in a time series")
+    along %= x.type.ndim
+    found = []
+    for part in parts:
+        found.append((yield part, axis))
+    return pt.join(along, *found)
+
+
+def _joined(x):
+    along, *parts = x.owner.inputs
+    return _number(along), parts
+
+
+def _number(x) -> int | None:
+    """The value of a constant, however it is written."""
+    value = get_underlying_scalar_constant_value(x, raise_not_constant=False)
+    return None if isinstance(value, Variable) else int(value)
+
+
+@select_through.register(Split)
+def _(op, x, axis, selection) -> Steps:
+    whole, *how = x.owner.inputs
+    along = op.axis if hasattr(op, "axis") else _number(how[0])
+    if along is None or along % whole.type.ndim == axis:
+        raise NotByRow("the rows are split")
+    return rebuilt(x, [(yield whole, axis), *how])
+
+
+def _prefixes(shape, axis: int) -> int:
+    product = 1
+    for length in shape[:axis]:
+        product *= length
+    return product
+
+
+@select_through.register(Reshape)
+def _(op, x, axis, selection) -> Steps:
+    whole, shape = x.owner.inputs
+    before, after = selection.dependence.shape_of(whole), selection.dependence.shape_of(x)
+    for own, length in enumerate(before):
+        same = length == after[axis] and length > 1
+        if same and _prefixes(before, own) == _prefixes(after, axis):
+            lengths = [shape[k] for k in range(x.type.ndim)]
+            lengths[axis] = selection.length(lengths[axis])
+            return (yield whole, own).reshape(lengths, ndim=x.type.ndim)
+    if (looked_up := _looked_up(whole, shape, before, after)) is not None:
+        return (yield looked_up, axis)
+    raise NotByRow("the rows are reshaped")
+
+
+def _looked_up(whole, shape, before, after) -> TensorVariable | None:
+    """Return ``x[index].reshape((n, m, ...))`` as ``x[index.reshape((n, m))]``, if it is one."""
+    node, kept = whole.owner, len(before) - 1
+    split = len(after) - kept
+    vector = (
+        node is not None
+        and isinstance(node.op, GATHERS)
+        and (entries := entries_of(node)) is not None
+        and not isinstance(entries[0], slice)
+        and entries[0].type.ndim == 1
+        and all(is_whole(entry) for entry in entries[1:])
+    )
+    if not vector or split < 1 or after[split:] != before[1:]:
+        return None
+    # Each by itself: the length of an axis of parameters may stand beside them.
+    made = shape.owner is not None and isinstance(shape.owner.op, MakeVector)
+    lengths = [shape.owner.inputs[k] if made else shape[k] for k in range(split)]
+    return node.inputs[0][entries[0].reshape(lengths, ndim=split)]

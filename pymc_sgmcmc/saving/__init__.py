@@ -1,0 +1,1 @@
+"""Runs on disk: saved while they go on, identified, and resumed."""

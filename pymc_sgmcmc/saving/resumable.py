@@ -1,0 +1,164 @@
+"""Step methods whose chains can be saved and go on later as if they had never stopped."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from pymc.blocking import PointType
+from pymc.step_methods.compound import BlockedStep, CompoundStep, flat_statname, flatten_steps
+
+from pymc_sgmcmc._utils.argument_rows import MODEL
+from pymc_sgmcmc._utils.arguments import CheckedArguments
+from pymc_sgmcmc._utils.compat import ChainCompound
+from pymc_sgmcmc._utils.constraints import Ruled, Whole
+from pymc_sgmcmc._utils.context import model_of
+from pymc_sgmcmc._utils.validation import shortened
+from pymc_sgmcmc.saving.identity import Identity
+from pymc_sgmcmc.saving.state_text import leaf_in_text, state_from_text, state_to_text
+from pymc_sgmcmc.saving.storable import check_storable
+
+__all__ = ["Resumable", "sampled_identity"]
+
+
+def _steps(name: str, value: Any) -> None:
+    several = value if isinstance(value, list | tuple) else [value]
+    if not several or not all(isinstance(s, BlockedStep | CompoundStep) for s in several):
+        raise TypeError(
+            f"{name}={shortened(value)} are no step methods: pass those of all free variables, as "
+            "in Resumable([SGNHT([w]), pm.Metropolis([z])])."
+        )
+
+
+class Resumable(CheckedArguments, ChainCompound):
+    """All step methods of a model, in turn, with snapshots of the chain's state.
+
+    A snapshot holds the point, the state of every step method with its generator, and what the
+    chain samples (data, settings and functions, as they were when it started), as text. It is the
+    sample stat ``snapshot`` of every so many draws ("" at the others), which is how it gets out of
+    the processes that sample. :func:`~pymc_sgmcmc.save` keeps the last of each chain, and
+    :func:`~pymc_sgmcmc.resume` starts from it.
+
+    Parameters
+    ----------
+    steps : step method or sequence of them
+        Of this package or of PyMC; between them they must sample every free variable of the model.
+    every : int
+        Draws from one snapshot to the next. Those after the last one are repeated when the run is
+        resumed, and must come out the same.
+    model : pymc.Model, optional
+        Default that of the ``with`` block.
+
+    Raises
+    ------
+    ValueError
+        If a free variable of the model is left out: PyMC would give it to a step method whose
+        state is not known here. If a variable or a coordinate could not be saved.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_sgmcmc import SGHMC, Resumable, resume, save
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=np.arange(10.0))
+    ...     step = Resumable([SGHMC(step_size=0.05, friction=2.0, batch_size=5)])
+    ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
+    ...     save(idata, step, "run")
+    ...     idata = resume("run", step, draws=500, progressbar=False)
+    >>> idata.posterior.sizes["draw"]
+    1500
+    """
+
+    arguments: ClassVar = {
+        "steps": Ruled(
+            "step methods", _steps, lambda: [None, 3, "SGNHT", {}, [1], (s for s in ()), object()]
+        ),
+        "every": Whole(),
+        "model": MODEL,
+    }
+
+    def __init__(
+        self,
+        steps: BlockedStep | CompoundStep | Sequence[BlockedStep | CompoundStep],
+        *,
+        every: int = 100,
+        model: Any = None,
+    ):
+        self.every = int(every)
+        steps = list(steps) if isinstance(steps, Sequence) else [steps]
+        methods = [method for step in steps for method in flatten_steps(step)]
+        model = model_of(model)
+        sampled = {var.name for method in methods for var in method.vars}
+        missing = [var.name for var in model.value_vars if var.name not in sampled]
+        if missing:
+            raise ValueError(
+                f"Resumable(steps) lacks a step method for {missing}: pass the step methods of all "
+                "free variables, as in Resumable([SGNHT([w], ...), pm.Metropolis([z])])."
+            )
+        check_storable(model)
+        super().__init__(methods)
+        last = len(methods) - 1
+        self.stats_dtypes = [*self.stats_dtypes[:-1], self.stats_dtypes[-1] | {"snapshot": object}]
+        self.stats_dtypes_shapes[flat_statname(last, "snapshot")] = (object, None)
+        self._identity = Identity(model, methods)
+        self._snapshots: Sequence[str] = ()
+        self._length = 0
+        self._begin()
+
+    @property
+    def model(self) -> Any:
+        """The model that was given; None in a copy."""
+        return self._identity.model
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return what a chain that starts now would sample: see `pymc_sgmcmc.saving.identity`."""
+        return self._identity.now()
+
+    def continue_from(self, snapshots: Sequence[str] = (), length: int = 0) -> None:
+        """Let chain k of the next run start from ``snapshots[k]``, or at its beginning if empty.
+
+        `length`: draws of that run, after the last of which a snapshot is taken too.
+        """
+        self._snapshots, self._length = snapshots, length
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        self._begin()
+        self._sampled = self.identity()
+        if self._snapshots:
+            # `pm.sample` spawns the generators of its chains from one: the key is the chain.
+            chain = rng.bit_generator.seed_seq.spawn_key[-1]
+            self._start = self._snapshots[chain]
+
+    def _begin(self) -> None:
+        self._start: str | None = None
+        self._sampled: Mapping[str, Any] | None = None
+        self._draw = 0
+        self._after_tuning = 0
+
+    def stop_tuning(self) -> None:
+        super().stop_tuning()
+        self._after_tuning = self._draw
+
+    def step(self, point: PointType):
+        if self._start is not None:
+            point, self._start = self._restore(self._start), None
+        point, stats = super().step(point)
+        self._draw += 1
+        due = self._draw % self.every == 0 or self._draw in (self._after_tuning + 1, self._length)
+        stats[-1] = stats[-1] | {"snapshot": self._snapshot(point) if due else ""}
+        return point, stats
+
+    def _snapshot(self, point: PointType) -> str:
+        self._sampled = self._sampled or self.identity()
+        state = {"point": dict(point), "state": self.sampling_state}
+        return state_to_text(state | {"identity": json.dumps(self._sampled)})
+
+    def _restore(self, snapshot: str) -> PointType:
+        saved = state_from_text(snapshot, {"state": self.sampling_state})
+        self.sampling_state = saved["state"]
+        return saved["point"]
+
+
+def sampled_identity(snapshot: str) -> dict[str, Any]:
+    """Return what the chain of a snapshot sampled."""
+    return json.loads(leaf_in_text(snapshot, "identity"))

@@ -1,0 +1,1 @@
+"""PyMC's step methods: arguments in, parts out, statistics and progress."""

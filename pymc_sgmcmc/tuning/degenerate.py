@@ -1,0 +1,179 @@
+"""Posteriors that cannot be sampled: without end, at an edge of the support, or not finite.
+
+The negative log-density U is followed from the centre that was located along a few straight lines,
+in steps that double. Where the posterior is proper it rises in the end, however long its tails are.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from pymc.exceptions import SamplingError
+
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.locate import PART, Located
+
+__all__ = ["not_finite", "refuse_degenerate"]
+
+LINE = 2.0 ** np.arange(-10, 31)
+"""Distances from the centre, in sds as the Hessian has them: a wrong one is far from the last.
+
+Farther out terms that cancel do so no longer."""
+
+LONG = 2.0**10
+"""Sds beyond which a density that has not fallen is one that never does."""
+
+RISE = 1.0
+"""Of U: less than that is no rise."""
+
+ENORMOUS = 100.0
+"""A way on the scale of a logarithm that no scale or probability has: a factor of 1e43."""
+
+
+def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> None:
+    """Raise SamplingError where the posterior around `located` cannot be sampled by gradients.
+
+    `start`: from where it was located. It must be finite there and rise along the direction of
+    descent, along the one that the Hessian knows least, and along the way from the start.
+    """
+    centre, gradient = located.coordinates.centre, located.gradient
+    if not np.isfinite(located.value):
+        beyond = _edge_between(target, start, centre)
+        if beyond is None:
+            raise not_finite(target, centre)
+        way = Coordinates(start, np.ones(len(start)))
+        raise _edge(target, way, beyond - start, beyond)
+    if not np.isfinite(gradient).all():
+        raise not_finite(target, centre)
+    rows = target.fixed_rows(np.random.default_rng(0), PART)
+    with np.errstate(all="ignore"):
+        directions = _directions(located.coordinates, gradient, start)
+    for descends, direction in directions:
+        # Only what holds on all rows counts; a part of them is quick to look at.
+        for on in (rows, None):
+            fate = _follow(lambda q, on=on: target.value_and_gradient(q, on)[0], centre, direction)
+            if fate is None:
+                break
+        else:
+            last, beyond = fate
+            if last is None or _is_enormous(target, last - start):
+                raise _endless(target, located.coordinates, direction)
+            if descends and not located.decrement < 2 * target.size:
+                raise _edge(target, located.coordinates, direction, beyond)
+
+
+def _directions(
+    coordinates: Coordinates, gradient: np.ndarray, start: np.ndarray
+) -> list[tuple[bool, np.ndarray]]:
+    """Directions of about one sd, and whether each is that of descent."""
+    factor, centre = coordinates.factor, coordinates.centre
+    furthest = 1e3 * max(1.0, np.abs(centre).max(), np.abs(centre - start).max())
+    scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
+    pulled = factor.T @ gradient if factor.ndim == 2 else factor * gradient
+    descent = -(factor @ pulled if factor.ndim == 2 else factor * pulled)
+    least_known = np.zeros_like(centre)
+    if factor.ndim == 2:
+        left, values, _ = np.linalg.svd(factor / scales[:, None])
+        least_known = scales * left[:, 0] * values[0]
+    z = np.linalg.norm(coordinates.of(start))
+    way = (centre - start) / z if 0 < z < np.inf else least_known
+    length = np.linalg.norm(pulled)
+    lines = [(True, descent / length)] if length > 0 else []
+    lines += [(False, sign * line) for line in (least_known, way) for sign in (1, -1)]
+    # An sd of 1e150, where a Hessian is zero, is none.
+    return [
+        (descends, line * min(1.0, furthest / np.abs(line).max()))
+        for descends, line in lines
+        if np.isfinite(line).all() and line.any()
+    ]
+
+
+def _follow(
+    potential: Callable[[np.ndarray], float], centre: np.ndarray, direction: np.ndarray
+) -> tuple[np.ndarray | None, np.ndarray | None] | None:
+    """What becomes of U along a line: None if it rises in the end.
+
+    Else the last point where it is finite, and the first where it is not; None and None if there is
+    no such point, however far.
+    """
+    at_centre, last = potential(centre), centre
+    with np.errstate(all="ignore"):
+        for t in LINE:
+            q = centre + t * direction
+            value = potential(q)
+            if not np.isfinite(value):
+                return last, q
+            if value > at_centre + RISE:
+                return None
+            if t >= LONG and abs(value - at_centre) < RISE:
+                continue
+            last = q
+    return None, None
+
+
+def _edge_between(target: Target, inside: np.ndarray, outside: np.ndarray) -> np.ndarray | None:
+    """The first point on the way where U is not finite, as far as numbers tell; None: all are."""
+    if not np.isfinite(target.value_and_gradient(inside)[0]):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        value, _ = target.value_and_gradient(inside + middle * (outside - inside))
+        low, high = (middle, high) if np.isfinite(value) else (low, middle)
+    return inside + high * (outside - inside)
+
+
+def _is_enormous(target: Target, way: np.ndarray) -> bool:
+    """Whether a variable that is sampled on a transformed scale goes a way of that length."""
+    return bool(np.any(np.abs(way[is_transformed(target)]) > ENORMOUS))
+
+
+def _endless(target: Target, coordinates: Coordinates, direction: np.ndarray) -> SamplingError:
+    return SamplingError(
+        "The posterior is improper: however far one goes along "
+        f"{_names(target, coordinates, direction)}, its density does not fall. Flat priors do this "
+        "where the data say nothing (columns that are the same, classes that a line separates, no "
+        "data), and data without any spread do it to their scale. Give these variables priors that "
+        "are proper, and look at the data. (Where data or priors are 1e100 times off the order of "
+        "one, rescale them.)"
+    )
+
+
+def _edge(target: Target, coordinates: Coordinates, direction, beyond: np.ndarray) -> SamplingError:
+    return SamplingError(
+        "The posterior has its mass at an edge of the support, which gradients do not see: its "
+        f"density rises along {_names(target, coordinates, direction)} up to a point beyond which "
+        f"it is zero. {culprit(target, beyond)} Write the model without the edge (a bound that "
+        "depends on parameters, as in Uniform(0, a), makes one), or sample these variables with "
+        "NUTS."
+    )
+
+
+def not_finite(target: Target, q: np.ndarray, often: str = "") -> SamplingError:
+    """Return the error where U or its gradient is not finite at `q`, and what part of it is not.
+
+    `often`: how often that was seen, a sentence.
+    """
+    where = ", ".join(
+        f"{target.coordinate(i)} = {q[i]:.4g}" for i in np.argsort(-np.abs(q), kind="stable")[:4]
+    )
+    said = [
+        f"The log-posterior or its gradient is not finite at a typical point ({where}"
+        f"{', ...' if len(q) > 4 else ''}).",
+        often,
+        culprit(target, q),
+        REMEDY,
+    ]
+    return SamplingError(" ".join(filter(None, said)))
+
+
+def _names(target: Target, coordinates: Coordinates, direction: np.ndarray) -> str:
+    """The coordinates that move most along a direction, in their sds, with signs."""
+    factor = coordinates.factor
+    scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
+    share = direction / scales
+    most = [i for i in np.argsort(-np.abs(share), kind="stable")[:4]
+            if abs(share[i]) > 0.3 * np.abs(share).max()]  # fmt: skip
+    words = [f"{'-' if share[i] < 0 else '+'} {target.coordinate(int(i))}" for i in most]
+    return " ".join(words).removeprefix("+ ")

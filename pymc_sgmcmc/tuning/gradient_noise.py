@@ -1,0 +1,152 @@
+"""The noise of minibatch gradients, measured from small batches."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pymc_sgmcmc._utils.coordinates import Coordinates, pull_all
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.curvature import Visit, stay
+
+__all__ = ["RowNoise", "measure_noise"]
+
+BATCHES = 600
+"""Small batches over all points; 8 a coordinate for a dense L, if that is more."""
+SOME = 1000
+"""Coordinates of which correlations are looked at, where L is diagonal."""
+SMALL = 16
+"""Rows in one of them."""
+
+
+class RowNoise:
+    """Covariances of the gradients of single rows, times N_k^2, for each group of rows.
+
+    A batch of n_k rows has the noise V = sum_k share_k S_k / n_k.
+
+    Attributes
+    ----------
+    covariances : sequence of array, shape (d, d) or (d,)
+    correlated : float
+        How far a diagonal S_k is from the whole truth: 0 if coordinates are not correlated, near 1
+        if all of them are.
+    error : float
+        The standard error of the largest variance, relatively: it is large where the noise differs
+        much between points, or comes from few rows.
+    count : int
+        How many batches each S_k comes from.
+    left_out : list of int
+        The points at which gradients are not finite: no S_k has them.
+    """
+
+    def __init__(
+        self,
+        covariances: Sequence[np.ndarray],
+        correlated: float,
+        error: float,
+        count: int,
+        left_out: Sequence[int] = (),
+    ):
+        self.covariances, self.correlated, self.error = covariances, correlated, error
+        self.count, self.left_out = count, list(left_out)
+
+    def of(self, sizes: Sequence[int], shares: Sequence[float]) -> np.ndarray:
+        """V of batches of `sizes`, a matrix (d, d) or its diagonal."""
+        terms = zip(self.covariances, sizes, shares, strict=True)
+        return sum(share * S / n for S, n, share in terms)
+
+
+def measure_noise(
+    target: Target,
+    coordinates: Coordinates,
+    points: np.ndarray,
+    centres: Mapping[str, np.ndarray | None],
+    rng: np.random.Generator,
+    precision: int = 1,
+    visit: Visit = stay,
+) -> dict[str, RowNoise]:
+    """The noise of gradients at `points` (k, d), in the coordinates z, by the name of a gradient.
+
+    `centres`: None for the plain gradient, or where that of a control variate is taken, (d,) for
+    all points or (k, d). `precision`: how many times as many batches as usual. `visit`: called with
+    the number of each point. A point at which a gradient, or its square, is not finite is left out.
+    """
+    dense = coordinates.factor.ndim == 2
+    wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
+    each = max(2, -(-wanted // len(points)))
+    found: dict[str, list[_Covariance]] = {name: [] for name in centres}
+    left_out: dict[str, set[int]] = {name: set() for name in centres}
+    for k, n_rows in enumerate(target.check_lengths()):
+        size = int(min(SMALL, n_rows))
+        sums = {name: _Covariance(size) for name in centres}
+        for i, point in enumerate(points):
+            visit(i)
+            batches = [rng.integers(n_rows, size=size) for _ in range(each)]
+            here = np.array([target.row_gradient(point, k, rows) for rows in batches])
+            for name, centre in centres.items():
+                gradients = here
+                if centre is not None:
+                    at = centre if centre.ndim == 1 else centre[i]
+                    gradients = here - [target.row_gradient(at, k, rows) for rows in batches]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    vectors = pull_all(coordinates.factor, gradients)
+                    if not np.isfinite(np.sum(vectors**2)):
+                        left_out[name].add(i)
+                        continue
+                sums[name].add(vectors, dense)
+        for name in centres:
+            found[name].append(sums[name])
+    return {
+        name: RowNoise(
+            [group.covariance() for group in groups],
+            max(group.correlated() for group in groups),
+            max(group.error() for group in groups),
+            each * (len(points) - len(left_out[name])),
+            sorted(left_out[name]),
+        )
+        for name, groups in found.items()
+    }
+
+
+class _Covariance:
+    """Pools the covariances, at some points, of the gradients of batches of `size` rows."""
+
+    def __init__(self, size: int):
+        self._size, self._points, self._count, self._total = size, 0, 0, 0.0
+        self._variances, self._squares, self._some = np.zeros(1), np.zeros(1), []
+
+    def add(self, vectors: np.ndarray, dense: bool) -> None:
+        """Add the gradients at one point."""
+        centred = vectors - vectors.mean(axis=0)
+        variances = np.sum(centred**2, axis=0)
+        self._total = self._total + (centred.T @ centred if dense else variances)
+        self._variances = self._variances + variances
+        self._squares = self._squares + variances**2
+        self._count += len(vectors) - 1
+        self._points += 1
+        if not dense:
+            self._some.append(centred[:, :: -(-centred.shape[1] // SOME)])
+
+    def covariance(self) -> np.ndarray:
+        """That of the gradient of one row."""
+        return self._size * self._total / max(self._count, 1)
+
+    def error(self) -> float:
+        """The standard error of the largest variance, relatively, from how it differs by point."""
+        k, n = np.argmax(self._variances), self._points
+        total = self._variances[k]
+        if n < 2 or total == 0:
+            return 0.0
+        return float(np.sqrt(max(0.0, n * (self._squares[k] / total) / total - 1) / (n - 1)))
+
+    def correlated(self) -> float:
+        """How far the largest eigenvalue of the correlation matrix exceeds that of chance."""
+        if not self._some:
+            return 0.0
+        some = np.concatenate(self._some)
+        spread = np.sqrt(np.mean(some**2, axis=0))
+        some = some[:, spread > 0] / spread[spread > 0]
+        if some.shape[1] < 2:
+            return 0.0
+        top = np.linalg.norm(some, 2) ** 2 / len(some)
+        chance = (1 + np.sqrt(some.shape[1] / len(some))) ** 2  # Marchenko and Pastur
+        return max(0.0, 1 - chance / top)

@@ -1,0 +1,137 @@
+"""Finding the region of high posterior density: where control variates and metrics start from.
+
+Adam travels, and Newton's method arrives: on a fixed part of the rows, where U is a plain function
+with a line search on it, and then on all rows. Where d is too large for matrices, Adam alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
+
+__all__ = ["Located", "locate"]
+
+ADAM_STEPS = 1500
+ADAM_ROWS = 128
+PART = 2048
+"""Rows of the fixed part; 64 a coordinate for the final Hessian, if that is more."""
+ROUNDS = 3
+
+Potential = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where the posterior is.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        Around the mode, or near it, with the inverse Hessian for L L'.
+    decrement : float
+        g' L L' g at the centre: d at a typical point, near 0 at the mode.
+    value : float
+    gradient : array, shape (d,)
+        U and its gradient there, on all rows.
+    """
+
+    coordinates: Coordinates
+    decrement: float
+    value: float
+    gradient: np.ndarray
+
+
+def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int) -> Located:
+    """Go from `start` to where the posterior is.
+
+    `ndim`: 2 for a dense L, by Newton's method; 1 for a diagonal one, without matrices.
+    """
+    best = None
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for attempt in range(ROUNDS):
+            q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
+            located = _newton(target, q, rng) if ndim == 2 else _diagonal(target, q, rng)
+            if best is None or not best.decrement <= located.decrement:
+                best = located
+            if best.decrement < 2 * target.size:
+                break
+    return best
+
+
+def _adam(target: Target, start: np.ndarray, rng: np.random.Generator, rate: float) -> np.ndarray:
+    """Adam with a rate that falls geometrically to 1e-3: the mean of its last quarter."""
+    rates = np.geomspace(rate, 1e-3, ADAM_STEPS)
+    mean, square, total = np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
+    q = last = start
+    for t, rate in enumerate(rates):
+        value, gradient = target.value_and_gradient(q, target.random_rows(rng, ADAM_ROWS))
+        if np.isfinite(value) and np.isfinite(gradient).all():
+            mean = 0.9 * mean + 0.1 * gradient
+            square = 0.99 * square + 0.01 * gradient**2
+            unbiased = np.sqrt(square / (1 - 0.99 ** (t + 1))) + 1e-300
+            last, q = q, q - rate * mean / (1 - 0.9 ** (t + 1)) / unbiased
+        else:
+            q, mean = (q + last) / 2, np.zeros_like(mean)
+        if t >= ADAM_STEPS * 3 // 4:
+            total += q
+    settled = total / (ADAM_STEPS - ADAM_STEPS * 3 // 4)
+    value, gradient = target.value_and_gradient(settled, target.fixed_rows(rng, PART))
+    return settled if np.isfinite(value) and np.isfinite(gradient).all() else last
+
+
+def _newton(target: Target, q: np.ndarray, rng: np.random.Generator) -> Located:
+    part = _on(target, target.fixed_rows(rng, PART))
+    located = _descend(part, part, q, 40)
+    if np.any(target.check_lengths() > PART):
+        more = _on(target, target.fixed_rows(rng, max(PART, 64 * target.size)))
+        located = _descend(_on(target, None), more, located.coordinates.centre, 4)
+    return located
+
+
+def _on(target: Target, rows) -> Potential:
+    return lambda q: target.value_and_gradient(q, rows)
+
+
+def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations: int) -> Located:
+    """Newton's method on `potential` with the Hessian of `curved` and a line search."""
+    d, scale = len(q), None
+    shortest = radius = 10 * np.sqrt(d)  # in the metric of the Hessian
+    value, gradient = potential(q)
+    for iteration in range(iterations + 1):
+        H = hessian(lambda at: curved(at)[1], q, scale)
+        factor = factor_of(H)
+        scale = 1 / np.sqrt(np.abs(np.diag(H)) + 1e-300)
+        step = -factor @ (factor.T @ gradient)
+        decrement = float(-gradient @ step)
+        if not decrement >= 0.05 * d or iteration == iterations:
+            break
+        step = step * min(1.0, radius / np.sqrt(decrement))
+        found = _line_search(potential, value, gradient, q, step)
+        if found is None:
+            break
+        q, value, gradient, halvings = found
+        radius = 4 * radius if halvings == 0 else shortest
+    return Located(Coordinates(q, factor), decrement, value, gradient)
+
+
+def _line_search(potential: Potential, value, gradient, q, step):
+    """The point along `step` where the potential has decreased enough (Armijo), or None."""
+    slope = float(gradient @ step)
+    for halvings in range(30):
+        new, new_gradient = potential(q + step)
+        if np.isfinite(new_gradient).all() and new <= value + 1e-4 * slope:
+            return q + step, new, new_gradient, halvings
+        step, slope = step / 2, slope / 2
+    return None
+
+
+def _diagonal(target: Target, q: np.ndarray, rng: np.random.Generator) -> Located:
+    part = _on(target, target.fixed_rows(rng, PART))
+    factor = 1 / np.sqrt(equilibrated(lambda at: part(at)[1], q, rng))
+    value, gradient = target.value_and_gradient(q)
+    decrement = float(np.sum((factor * gradient) ** 2))
+    return Located(Coordinates(q, factor), decrement, value, gradient)
