@@ -46,9 +46,9 @@ numpydoc_validation_checks = {
     "PR08",  # "h > 0, ..."
 }
 numpydoc_validation_exclude = {
-    r"\.(Sampler|SGMCMC|Schedule|Annealing|Check)\.",  # methods say in sentences what they take
+    r"\.(Algorithm|SGMCMC|Schedule|Annealing|Check)\.",  # methods say in sentences what they take
     r"\.(Check|SteinDiscrepancy)$",  # read, not made: they have attributes
-    r"\.(RMSProp|Annealed)$",  # derived from, not made
+    r"\.(RMSProp|Cooling|Context)$",  # parts, not made by users
     r"\.distributions\.",  # their signature is that of all distributions of PyMC
 }
 

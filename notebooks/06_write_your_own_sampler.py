@@ -31,6 +31,7 @@
 # %%
 # %matplotlib inline
 import platform
+from dataclasses import dataclass
 from importlib.metadata import version
 
 import matplotlib.pyplot as plt
@@ -38,9 +39,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_sgmcmc import Recipe, check, compare, report
+from pymc_sgmcmc import SGMCMC, Algorithm, Recipe, check, compare, report
 from pymc_sgmcmc.data import wells
-from pymc_sgmcmc.step.step_method import SGMCMC
 
 RANDOM_SEED = 2017
 BLUE, ORANGE = "#0072B2", "#D55E00"  # of Okabe and Ito
@@ -72,20 +72,20 @@ plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 
 # %%
-class RelativisticSGHMC(SGMCMC):
+@dataclass(frozen=True, kw_only=True)
+class Relativistic(Algorithm):
     """Relativistic stochastic-gradient HMC: no coordinate moves faster than `speed`."""
 
     name = "relativistic_sghmc"
+    friction: float = 1.0
+    speed: float = 2.0
 
-    def __init__(self, vars=None, *, friction=1.0, speed=2.0, **kwargs):
-        self.friction, self.speed = friction, speed
-        super().__init__(vars, **kwargs)
+    def initial_state(self, rng, context):
+        return {"p": np.sqrt(self.temperature) * rng.standard_normal(self.size)}
 
-    def initial_state(self, rng):
-        return {"p": np.sqrt(self.temperature) * rng.standard_normal(self.target.size)}
-
-    def coefficients(self):
-        diffusion = self.injected(self.friction * self.temperature, "friction x temperature")
+    def coefficients(self, context):
+        total = self.friction * self.temperature
+        diffusion = self.injected(total, "friction x temperature", context)
         return {"friction": self.friction, "speed": self.speed, "diffusion": diffusion}
 
     def capacity(self):
@@ -112,11 +112,13 @@ def velocity(p, speed):
 
 
 # %% [markdown]
+# An `Algorithm` is a value: its fields are its hyper-parameters, and it knows no model and no data.
 # `update` returns the new values of $q$ and of what `initial_state` names. `coefficients` are
-# numbers that it needs; `injected` subtracts what gradients add, where it is measured. `capacity`
+# numbers that it needs; `injected` subtracts what gradients add, where it is measured. The
+# `context` says what a chain knows by then. `capacity`
 # and `step_bias` say what tuning has to know: how much noise is injected, and by how much a step of
 # length h, where U has a given curvature, may change a variance. Without them a sampler works with
-# a step size of your own. `longest_step` serves a warning.
+# a step size of your own. `longest_step` serves a warning. `SGMCMC` makes a step method of it.
 #
 # ## It runs
 #
@@ -131,7 +133,7 @@ with pm.Model(coords=coords) as wells_model:
     pm.Bernoulli("switched", logit_p=X @ beta, observed=switched, dims="row")
     settings = {"chains": 4, "cores": 2, "random_seed": RANDOM_SEED, "progressbar": False}
     nuts = pm.sample(**settings)
-    mine = pm.sample(step=RelativisticSGHMC(batch_size=64), **settings)
+    mine = pm.sample(step=SGMCMC(algorithm=Relativistic(), batch_size=64), **settings)
 
 print(report(mine))
 
@@ -166,12 +168,13 @@ def recipe(friction, speed, **kwargs):
     )
 
 
-numbers = {"friction": 0.7, "speed": 1.3, "step_size": 0.01, "batch_size": 500}
+numbers, given = {"friction": 0.7, "speed": 1.3}, {"step_size": 0.01, "batch_size": 500}
 # Few draws, as what is rounded otherwise grows: tenfold in ten draws of some chains.
 short = settings | {"draws": 30, "tune": 0, "compute_convergence_checks": False}
 with wells_model:
-    one = pm.sample(step=RelativisticSGHMC(**numbers), **short).posterior["beta"].values
-    other = pm.sample(step=recipe(**numbers), **short).posterior["beta"].values
+    step = SGMCMC(algorithm=Relativistic(**numbers), **given)
+    one = pm.sample(step=step, **short).posterior["beta"].values
+    other = pm.sample(step=recipe(**numbers, **given), **short).posterior["beta"].values
 
 print(f"largest difference of {one.size} numbers: {np.abs(one - other).max():.1e}")
 assert np.abs(one - other).max() < 1e-9
@@ -192,7 +195,8 @@ with pm.Model() as normals:
 def variance(h):
     """The mean variance in units of the right one, and its standard error over 8 chains."""
     with normals:
-        step = RelativisticSGHMC(step_size=h, metric=scales**2, steps_per_draw=int(4 / h))
+        given = {"step_size": h, "metric": scales**2, "steps_per_draw": int(4 / h)}
+        step = SGMCMC(algorithm=Relativistic(), **given)
         idata = pm.sample(step=step, draws=2500, tune=100, chains=8, **few)
     each = (idata.posterior["x"] / scales).var(("draw", "x_dim_0"))
     return float(each.mean()), float(each.std(ddof=1) / np.sqrt(8))
@@ -229,7 +233,7 @@ assert 1.7 < slope < 2.5
 
 
 # %%
-class Mistaken(RelativisticSGHMC):
+class Mistaken(Relativistic):
     name = "mistaken"
 
     def update(self, q, p, *, grad, h, noise, friction, speed, diffusion):
@@ -238,7 +242,7 @@ class Mistaken(RelativisticSGHMC):
 
 
 with wells_model:
-    wrong = pm.sample(step=Mistaken(batch_size=64), **settings)
+    wrong = pm.sample(step=SGMCMC(algorithm=Mistaken(), batch_size=64), **settings)
 
 compare({"NUTS": nuts}, {"right": mine, "mistaken": wrong}).T.round(3)
 
@@ -259,11 +263,11 @@ assert found.conclusive and len(found.alarms) >= 2
 #
 # - `virial`: what the mean of $q g$ is by its own balance, for a second and sharper look at the
 #   width of the draws (`SGHMC` has one).
-# - `extra_stats = ("kinetic_temperature",)` for momenta with the kinetic energy $p^2 / 2$, and
+# - `stats = ("kinetic_temperature",)` for momenta with the kinetic energy $p^2 / 2$, and
 #   `widening` where gradient noise acts in another way than by $h V / 2$ over `capacity`.
-# - `sequences`: numbers that change with the step (Santa's temperature).
+# - `planned`: numbers that change with the step (Santa's temperature).
 #
-# The documentation of `Sampler` lists them all, and each file in `pymc_sgmcmc/samplers/` is an
+# The documentation of `Algorithm` lists them all, and each file in `pymc_sgmcmc/samplers/` is an
 # example.
 
 # %%

@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from pymc_sgmcmc.chain.stored_sums import running_sums
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.annealing import Annealing, GeometricAnnealing, PowerAnnealing
 from pymc_sgmcmc.dynamics.schedules import Constant, CyclicalCosine, Polynomial, Schedule
 from pymc_sgmcmc.model.full_data import full_data
@@ -66,6 +67,7 @@ __all__ = [
     "SGNHT",
     "SGRHMC",
     "SGRLD",
+    "Algorithm",
     "Annealing",
     "Check",
     "Constant",

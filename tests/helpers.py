@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from pymc_sgmcmc import Polynomial
+from pymc_sgmcmc.chain.at_rest import draw_rows
 from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.compile.backend import Backend
@@ -271,23 +273,59 @@ class Subject:
         return self.kernel(q, state, step_sizes, rows, normals, 0 * q, plan, fixed, every)
 
 
+def initial_state(step, rng):
+    """What the algorithm of a step method carries at first."""
+    return step.chain.parts.algorithm.initial_state(rng, step.chain.context())
+
+
+def planned(step, steps):
+    """What it plans for absolute counts of inner steps."""
+    return step.chain.parts.algorithm.planned(steps, tuning=step.tune)
+
+
+def coefficients_of(step):
+    """Its coefficients as the chain is now."""
+    return step.chain.parts.algorithm.coefficients(step.chain.context())
+
+
+def change_part(step, **parts):
+    """Give a chain another part, behind its back."""
+    for name, part in parts.items():
+        object.__setattr__(step.chain.parts, name, part)
+
+
+def change_setting(step, **settings):
+    """Give its algorithm another setting, and let the chain find out."""
+    algorithm = step.chain.parts.algorithm
+    change_part(step, algorithm=algorithm.within(replace(algorithm.setting, **settings)))
+    step.chain._frame = None
+
+
+def draw_rows_of(step, steps):
+    """Rows of the coming inner steps, which the chain then has drawn."""
+    rows, states = draw_rows(step.chain.parts, step.state, step.chain._lengths, step.rng, steps)
+    step.state.batch_states = states
+    return rows
+
+
 def subject(step, *, update=None, target=None, state=None):
     """The kernel of a step method; or one with another `update`, target or carried state.
 
     It plans its steps as after tuning.
     """
-    own, plan = step.initial_state(np.random.default_rng(5)), step.sequences
+    parts, own, plan = step.chain.parts, initial_state(step, np.random.default_rng(5)), None
     step.tune = False
+    plan = partial(planned, step)
+    algorithm, coefficients = parts.algorithm, step.chain.frame.coefficients
     if update is None and target is None:
-        return Subject(step._kernel, step.target, step._coefficients, own, plan)
-    virial = step.virial if state is None else lambda *_, **__: None
+        return Subject(parts.kernel, step.target, coefficients, own, plan)
+    virial = algorithm.virial if state is None else lambda *_, **__: None
     target, state = target or step.target, own if state is None else state
-    coefficients, kinetic = step._coefficients, step.kinetic
-    update = update or step.update
-    names = plan(np.arange(1))
-    estimator = Estimator(target, step._source, False, False)
+    update, names = update or algorithm.update, plan(np.arange(1))
+    estimator = Estimator(target, parts.source, False, False)
+    given = estimator, update, state, coefficients, algorithm.kinetic, virial, Backend("c")
     kernel = Kernel(
-        *(estimator, update, state, coefficients, kinetic, virial, Backend("c"), names, {}),
+        *(*given, names, {}),
         constant=False,
         leaps=False,
     )

@@ -36,7 +36,7 @@ def test_the_law_is_exact_with_minibatches(temperature):
 
 
 def test_the_law_shows_a_wrong_accept_step(monkeypatch):
-    monkeypatch.setattr("pymc_sgmcmc.dynamics.amortised.math.exp", lambda log_ratio: 0.89)
+    monkeypatch.setattr("pymc_sgmcmc.samplers.amagold.math.exp", lambda log_ratio: 0.89)
     with pytest.raises(AssertionError, match="where the law says"):
         check_law(3000)
 

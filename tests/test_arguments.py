@@ -1,5 +1,6 @@
 """Every argument of every public name has a row in the table; bad values are refused by name."""
 
+import dataclasses
 import inspect
 from types import SimpleNamespace
 
@@ -14,7 +15,9 @@ from pymc_sgmcmc import (
     PSGLD,
     SGHMC,
     SGLD,
+    SGMCMC,
     SGNHT,
+    Check,
     CyclicalCosine,
     Polynomial,
     Resumable,
@@ -24,15 +27,17 @@ from pymc_sgmcmc import (
     weighted_quantile,
 )
 from pymc_sgmcmc._utils.argument_rows import BATCH_SIZE, METRIC
-from pymc_sgmcmc._utils.arguments import CheckedArguments, _names_of, check_given, rows_of
+from pymc_sgmcmc._utils.arguments import CheckedArguments, check_given, rows_of
 from pymc_sgmcmc._utils.constraints import Either, NotTaken, Optional, Positive, Whole, Word
 from pymc_sgmcmc._utils.validation import shortened
+from pymc_sgmcmc.step.arguments import Arguments
 
-FOUND = {"Check", "SteinDiscrepancy"}
-"""What functions return, and no user makes."""
+FOUND = {"Algorithm", "Check", "SteinDiscrepancy"}
+"""What functions return, or users derive from, and no user makes."""
 FREE = {"sample_kwargs"}
 """Handed on to PyMC."""
 NAMES = [name for name in pymc_sgmcmc.__all__ if name not in FOUND]
+SAMPLERS = pymc_sgmcmc.samplers.__all__
 EMBEDDED = ["RootDirichlet", "UniformSphere", "UniformStiefel", "VonMisesFisher"]
 
 
@@ -50,7 +55,7 @@ def nothing_is_done(monkeypatch):
 def arguments_of(public):
     """Those that it takes, of bases too."""
     if inspect.isclass(public) and issubclass(public, CheckedArguments):
-        return _names_of(public)
+        return public.argument_names()
     kinds = inspect.signature(public).parameters
     return [name for name in kinds if name not in FREE]
 
@@ -74,8 +79,7 @@ def test_each_parameter_of_a_distribution_has_a_row(name):
 def test_defaults_are_accepted(name):
     public = getattr(pymc_sgmcmc, name)
     rows = rows_of(public)
-    target = public.__init__ if inspect.isclass(public) else public
-    for parameter in inspect.signature(target).parameters.values():
+    for parameter in inspect.signature(public).parameters.values():
         if parameter.default is not parameter.empty:
             rows[parameter.name].check(parameter.name, parameter.default)
 
@@ -89,10 +93,10 @@ def required(public, name):
         "step_size": 0.1, "root": len, "D": dict, "vars": None, "conditional": len,
         "steps": object.__new__(SGLD),
         "a": 1.0, "initial": 1.0, "cycle": 5, "final": 2.0, "length": 9, "q": 0.5, "folder": "x",
-        "draws": 5, "step": object.__new__(Resumable), "idata": DRAWN, "reference": DRAWN,
+        "draws": 5, "step": object.__new__(Resumable),
+        "found": object.__new__(Check), "idata": DRAWN, "reference": DRAWN,
     }  # fmt: skip
-    target = public.__init__ if inspect.isclass(public) else public
-    parameters = inspect.signature(target).parameters.values()
+    parameters = inspect.signature(public).parameters.values()
     return {
         p.name: good[p.name]
         for p in parameters
@@ -201,11 +205,19 @@ def test_constraints_compose():
 
 
 def test_a_row_that_is_missing_is_seen():
-    class Careless(SGLD.__mro__[1]):
-        def __init__(self, vars=None, *, pace=1.0, **kwargs):
-            super().__init__(vars, **kwargs)
+    class Careless(CheckedArguments):
+        def __init__(self, vars=None, *, pace=1.0):
+            pass
 
-    assert set(arguments_of(Careless)) - set(rows_of(Careless)) == {"pace"}
+    assert set(arguments_of(Careless)) - set(rows_of(Careless)) == {"vars", "pace"}
+
+
+@pytest.mark.parametrize("public", [SGMCMC, *(getattr(pymc_sgmcmc, name) for name in SAMPLERS)])
+def test_each_field_has_a_constraint(public):
+    """But for what a sampler sets itself."""
+    fields = dataclasses.fields(public.algorithm_class or Arguments)
+    bare = {one.name for one in fields if "constraint" not in one.metadata}
+    assert bare <= {"setting", "subtracts"}
 
 
 def test_functions_stay_what_they_are():

@@ -12,12 +12,12 @@ import pymc_sgmcmc.posterior.batch_sources
 from pymc_sgmcmc import SGHMC
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.compile.backend import CompiledGraph
-from pymc_sgmcmc.dynamics.noise_budget import injected
+from pymc_sgmcmc.dynamics.noise_budget import noise_to_inject
 from pymc_sgmcmc.posterior.batch_sources import Blocks
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.tuned import Tuned
-from tests.helpers import INTERPRETED, PYTHON
+from tests.helpers import INTERPRETED, PYTHON, draw_rows_of
 from tests.samplers import draws, sample
 from tests.slow import slow_but
 
@@ -187,9 +187,9 @@ def test_new_data_are_shuffled_when_a_chain_starts(n):
     with model:
         step = SGHMC(step_size=0.01, batch_size=5, batches="blocks", backend="c",
                      compile_kwargs={"mode": PYTHON})  # fmt: skip
-        take = taker(step._source)
+        take = taker(step.chain.parts.source)
         np.testing.assert_array_equal(take(np.array([3, 8]))["y"], y[order_of()[3:8]])
-        kept = step._source._shuffled.copy()
+        kept = step.chain.parts.source._shuffled.copy()
         values = {var: shared.get_value(borrow=True) for var, shared in kept.items()}
         step.start_chain(rng(12))
         for var, shared in kept.items():
@@ -202,7 +202,7 @@ def test_new_data_are_shuffled_when_a_chain_starts(n):
         block = take(np.array([start, start + 5]))
         np.testing.assert_array_equal(block["x"], x[rows])
         np.testing.assert_array_equal(block["y"], y[rows])
-    bounds = step._draw_rows(50)[0]
+    bounds = draw_rows_of(step, 50)[0]
     assert bounds.shape == (50, 2) and bounds[:, 0].max() >= (n > N) * N
 
 
@@ -293,20 +293,26 @@ def test_sorted_data_give_the_exact_posterior(gradient, in_order):
 
 def test_automatic_noise_is_subtracted_and_never_more_than_there_is():
     measured = np.array([0.0, 0.5, 2.0, 3.0])
-    np.testing.assert_array_equal(injected(2.0, "C", "auto", measured, True), [2.0, 1.5, 0, 0])
+    np.testing.assert_array_equal(
+        noise_to_inject(2.0, "C", "auto", measured, True), [2.0, 1.5, 0, 0]
+    )
     total = np.array([1.0, 0.1, 2.0, 5.0])
-    np.testing.assert_array_equal(injected(total, "C", "auto", measured, True), [1.0, 0, 0, 2.0])
-    many = injected(1.0, "C", "auto", rng(19).exponential(size=1000), True)
+    np.testing.assert_array_equal(
+        noise_to_inject(total, "C", "auto", measured, True), [1.0, 0, 0, 2.0]
+    )
+    many = noise_to_inject(1.0, "C", "auto", rng(19).exponential(size=1000), True)
     assert many.min() == 0.0 and many.max() <= 1.0
 
 
 def test_given_noise_is_subtracted():
     zeros = np.zeros(2)
-    np.testing.assert_array_equal(injected(np.float64(2.0), "C", 0.5, zeros, True), 1.5)
-    np.testing.assert_array_equal(injected(2.0, "C", [0.5, 2.0], zeros, True), [1.5, 0.0])
-    np.testing.assert_array_equal(injected(np.array([1.0, 2.0]), "C", 1, zeros, True), [0.0, 1.0])
+    np.testing.assert_array_equal(noise_to_inject(np.float64(2.0), "C", 0.5, zeros, True), 1.5)
+    np.testing.assert_array_equal(noise_to_inject(2.0, "C", [0.5, 2.0], zeros, True), [1.5, 0.0])
+    np.testing.assert_array_equal(
+        noise_to_inject(np.array([1.0, 2.0]), "C", 1, zeros, True), [0.0, 1.0]
+    )
     # What is measured is for "auto" alone.
-    assert injected(2.0, "C", 0.0, np.ones(2), False) == 2.0
+    assert noise_to_inject(2.0, "C", 0.0, np.ones(2), False) == 2.0
 
 
 @pytest.mark.parametrize("estimate, batched, error, message", [
@@ -323,4 +329,4 @@ def test_given_noise_is_subtracted():
 ], ids=str)  # fmt: skip
 def test_noise_that_cannot_be_subtracted_is_refused(estimate, batched, error, message):
     with pytest.raises(error, match=message):
-        injected(np.array(2.0), "friction", estimate, np.zeros(2), batched)
+        noise_to_inject(np.array(2.0), "friction", estimate, np.zeros(2), batched)

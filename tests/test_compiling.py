@@ -263,20 +263,20 @@ def test_a_step_method_is_sampled_by_one_thread():
 def test_a_chain_that_starts_in_the_middle_of_a_draw_of_another_thread(monkeypatch):
     with regression() as model:
         step = SGLD(step_size=0.005, batch_size=5, compile_kwargs={"mode": PYTHON})
-    point, advance = model.initial_point(), step._advance
+    point, draw = model.initial_point(), step.chain.draw
 
     def start():
         step.start_chain(np.random.default_rng(1))
 
     with ThreadPoolExecutor(1) as pool:
 
-        def interrupted(q):
+        def interrupted(q, rng):
             pool.submit(start).result()
-            return advance(q)
+            return draw(q, rng)
 
         start()
         step.step(point)
-        monkeypatch.setattr(step, "_advance", interrupted)
+        monkeypatch.setattr(step.chain, "draw", interrupted)
         with pytest.raises(RuntimeError, match="two threads"):
             step.step(point)
         monkeypatch.undo()

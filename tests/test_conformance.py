@@ -17,6 +17,7 @@ from pymc.sampling.parallel import ParallelSamplingError
 from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
 from pymc_sgmcmc._utils.compat import ChainStep
 from pymc_sgmcmc.dynamics.schedules import as_schedule
+from tests.helpers import change_part, draw_rows_of
 from tests.samplers import CASES, DEFAULTS, OTHERS, TYPICAL, built, draws, regression, sample
 from tests.slow import slow_but
 
@@ -83,7 +84,7 @@ def test_the_progress_bar_shows_the_chain_and_does_not_change_it(case):
     np.testing.assert_array_equal(draws(quiet), draws(shown))
     columns, starts = step._progressbar_config(n_chains=2)
     headers = [column.get_table_column().header for column in columns]
-    momentum = ["Temperature"] if "kinetic_temperature" in step.extra_stats else []
+    momentum = ["Temperature"] if "kinetic_temperature" in step.chain.parts.algorithm.stats else []
     assert headers == ["Divergences", "Step size", *momentum]
     begin(step)
     (update,) = step._make_progressbar_update_functions()
@@ -123,9 +124,9 @@ def test_shallow_copies_do_not_share_a_chain(case):
     begin(step)
     point, _ = walk(step, model.initial_point(), 2)
     twin = copy.copy(step)
-    expected = copy.deepcopy(twin.carried)
+    expected = copy.deepcopy(twin.state.carried)
     walk(step, point, 3)
-    for kept, array in zip(expected, twin.carried, strict=True):
+    for kept, array in zip(expected, twin.state.carried, strict=True):
         np.testing.assert_array_equal(kept, array)
 
 
@@ -134,11 +135,11 @@ def test_stats_are_there_and_have_their_types(case):
     model, step = built(case)
     with model:
         stats = sample(step, draws=7).sample_stats  # in Santa's exploration
-    assert set(stats) >= STATS | set(step.extra_stats)
+    assert set(stats) >= STATS | set(step.chain.parts.algorithm.stats)
     assert np.isfinite(stats.minibatch_logp).all() and (stats.grad_norm > 0).all()
     assert (stats.n_steps == 10).all() and not stats.diverging.any()
     np.testing.assert_allclose(stats.step_size, case.settings["step_size"])
-    for name in step.extra_stats:
+    for name in step.chain.parts.algorithm.stats:
         assert (stats[name] > 0).all()
 
 
@@ -166,7 +167,7 @@ def test_float32(case):
         with regression():
             step = case.step()
             idata = sample(step, draws=50)
-    assert step._kernel.dtype == "float32" and draws(idata).dtype == np.float32
+    assert step.chain.parts.kernel.dtype == "float32" and draws(idata).dtype == np.float32
     assert idata.sample_stats.running_sums.dtype == np.float64
     assert np.isfinite(draws(idata)).all() and draws(idata).std() > 0.05
 
@@ -271,7 +272,7 @@ def test_all_rows_are_seen(case, batches, model):
     with model:
         step = case.step(batches=batches, steps_per_draw=8)
     begin(step)
-    seen = [step._draw_rows(8)[0] for _ in range(20)]
+    seen = [draw_rows_of(step, 8)[0] for _ in range(20)]
     assert all(rows.shape == (8, 5) for rows in seen)
     counts = np.bincount(np.concatenate(seen).ravel(), minlength=40)
     assert (counts == 20).all() if batches == "epochs" else 0 < counts.min() < counts.max()
@@ -286,7 +287,7 @@ def test_exact_gradient_and_schedules(case, model):
         steps = 10 * np.arange(1, 21) - 1
         np.testing.assert_allclose(stats.step_size[0], schedule(steps))
         cycle = CyclicalCosine(initial=case.settings["step_size"], cycle=30)
-        step._schedule = cycle
+        change_part(step, schedule=cycle)
         stats = sample(step, tune=0).sample_stats
         np.testing.assert_allclose(stats.step_size[1], cycle(steps))
 
@@ -340,7 +341,7 @@ def test_set_data_with_another_length(case, model):
         pm.set_data({"x": rng.normal(size=(12, 2)), "y": rng.normal(size=12)},
                     coords={"row": range(12)})  # fmt: skip
         begin(step)
-        assert step._draw_rows(10)[0].max() < 12 and list(step._lengths) == [12]
+        assert draw_rows_of(step, 10)[0].max() < 12 and list(step.chain._lengths) == [12]
         pm.set_data({"x": rng.normal(size=(3, 2)), "y": rng.normal(size=3)},
                     coords={"row": range(3)})  # fmt: skip
         with pytest.raises(ValueError, match="batch_size=5 is larger than the 3 rows"):
@@ -359,12 +360,12 @@ def test_a_divergence_repeats_the_last_finite_draw(case, monkeypatch):
         np.testing.assert_array_equal(repeated["beta"], point["beta"])
         assert stats["diverging"] and stats["divergences"] == failures
         assert "non-finite at step_size 1e+200" in stats["warning"].message
-        assert all(np.isfinite(value).all() for value in step.carried)
-        assert step.running_sums.steps == 0
+        assert all(np.isfinite(value).all() for value in step.state.carried)
+        assert step.state.running_sums.steps == 0
     monkeypatch.setattr(step, "_schedule", as_schedule(1e-3))
     moved, (stats,) = step.step(point)
     assert not stats["diverging"] and stats["warning"] is None
-    assert (moved["beta"] != point["beta"]).all() and step.running_sums.steps == 10
+    assert (moved["beta"] != point["beta"]).all() and step.state.running_sums.steps == 10
 
 
 @each_sampler
@@ -391,7 +392,7 @@ def test_a_scale_driven_out_of_range_is_a_divergence(case):
     begin(step)
     start = {"slope": np.array(-0.5)}
     step.step(start)
-    step._schedule = as_schedule(50.0)
+    change_part(step, schedule=as_schedule(50.0))
     stuck = [step.step(start) for _ in range(5)]
     assert any(stats["diverging"] for _, (stats,) in stuck)
     assert all(point["slope"] == -0.5 for point, (stats,) in stuck if stats["diverging"])

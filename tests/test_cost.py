@@ -20,12 +20,12 @@ from pytensor.tensor.math import All
 from pymc_sgmcmc import AMAGOLD, GMC, SGHMC, SGLD, SGNHT
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.moments import MOMENTS
-from pymc_sgmcmc.chain.monitor import SUMMED
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.c_loop import Loop
 from pymc_sgmcmc.compile.c_subgraph import Call
 from pymc_sgmcmc.compile.take_rows import TakeRows
 from pymc_sgmcmc.posterior import target
+from pymc_sgmcmc.step.assembly import SUMMED
 from tests.samplers import draws, sample
 from tests.slow import slow_but
 from tests.test_conformance import begin, walk
@@ -46,7 +46,7 @@ def model():
 
 def loop_of(step):
     """The function of a draw, and that of one inner step."""
-    function = step._kernel._function._function
+    function = step.chain.parts.kernel._function._function
     (scan,) = [n for n in function.maker.fgraph.apply_nodes if isinstance(n.op, Scan | Loop)]
     return function, scan.tag.inner.function if isinstance(scan.op, Loop) else scan.op.fn
 
@@ -173,7 +173,7 @@ def test_no_step_checks_parameters_or_supports(model):
 @pytest.mark.parametrize("summed", [SUMMED, 2], ids=["few coordinates", "many"])
 @pytest.mark.parametrize("backend", slow_but(["c"], ["c", "numba"]))
 def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch):
-    monkeypatch.setattr("pymc_sgmcmc.step.step_method.SUMMED", summed)
+    monkeypatch.setattr("pymc_sgmcmc.step.assembly.SUMMED", summed)
     with model:
         step = SGNHT(backend=backend, batch_size=20)
 
@@ -183,9 +183,9 @@ def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch)
     monkeypatch.setattr(Backend, "function", forbidden)
     with model:
         sample(step, draws=20, tune=100)
-    assert step._kernel.leaps == (summed == 2)
+    assert step.chain.parts.kernel.leaps == (summed == 2)
     if backend == "numba":
-        kernel, evaluation = step._kernel, step.target._evaluation
+        kernel, evaluation = step.chain.parts.kernel, step.target._evaluation
         for compiled in (kernel._function, kernel._leap, evaluation._function):
             if compiled is not None:
                 assert len(compiled._function.vm.jit_fn.signatures) == 1
@@ -231,7 +231,7 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
     with pm.Model():
         pm.Normal("x", shape=d)
         some, of_some = run(), seen[-1]
-        monkeypatch.setattr("pymc_sgmcmc.step.step_method.SUMMED", d * steps)
+        monkeypatch.setattr("pymc_sgmcmc.step.assembly.SUMMED", d * steps)
         every, of_all = run(), seen[-1]
     np.testing.assert_array_equal(some, every)
     assert (of_some.summed, of_all.summed) == (summed, steps)
@@ -244,7 +244,7 @@ def test_many_coordinates_are_summed_at_some_steps_only(d, summed, monkeypatch):
 @pytest.mark.slow
 def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
     """Whatever the number of its steps: here 50 blocks of one step."""
-    monkeypatch.setattr("pymc_sgmcmc.chain.lifecycle.BLOCK", 1)
+    monkeypatch.setattr("pymc_sgmcmc.chain.frame.BLOCK", 1)
     d = 10_000
     peak = {}
 
@@ -272,10 +272,10 @@ def test_trajectories_are_summed_once_a_draw_whatever_the_blocks(sampler, monkey
             step = sampler(step_size=0.3, steps_per_draw=10)
         begin(step)
         walk(step, model.initial_point(), 6)
-        return step.running_sums
+        return step.state.running_sums
 
     whole = run()
-    monkeypatch.setattr("pymc_sgmcmc.chain.lifecycle.BLOCK", 1)  # blocks of one step
+    monkeypatch.setattr("pymc_sgmcmc.chain.frame.BLOCK", 1)  # blocks of one step
     parts = run()
     assert whole.steps == parts.steps == 6
     np.testing.assert_allclose(parts.sums, whole.sums)

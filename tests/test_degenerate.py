@@ -283,7 +283,7 @@ def test_a_jittered_start_that_leads_nowhere_is_left(monkeypatch, caplog):
     with regression():
         step = SGHMC(rng=0)
     started = []
-    tried = type(step._tuner).start
+    tried = type(step.chain.parts.tuner).start
 
     def start(self, tuned, q, *rest):
         started.append(q)
@@ -291,7 +291,7 @@ def test_a_jittered_start_that_leads_nowhere_is_left(monkeypatch, caplog):
             raise SamplingError("nowhere")
         return tried(self, tuned, q, *rest)
 
-    monkeypatch.setattr(type(step._tuner), "start", start)
+    monkeypatch.setattr(type(step.chain.parts.tuner), "start", start)
     with caplog.at_level(logging.INFO, "pymc.sgmcmc"):
         step.step({"a": np.array(0.0)})
     assert len(started) == 2 and started[0] != started[1]

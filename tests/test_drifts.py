@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import PSGHMC, PSGLD, SGGMC, SGHMC, SGLD, SGNHT, SGRLD, Recipe, Santa, gSGNHT
-from tests.helpers import subject
+from tests.helpers import initial_state, subject
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +35,8 @@ def step_of(sampler, **settings):
 
 def moments(step, z, h):
     """Mean and covariance of the change of z = (q, *state) in one step, divided by h."""
-    chain, kernel = subject(step), step._kernel
-    state = step.initial_state(np.random.default_rng(0))
+    chain, kernel = subject(step), step.chain.parts.kernel
+    state = initial_state(step, np.random.default_rng(0))
     shapes = [(2,), *map(np.shape, state.values())]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     q, *carried = (part.reshape(s) for part, s in zip(np.split(z, ends[:-1]), shapes, strict=True))

@@ -98,8 +98,8 @@ def chain():
 def test_a_chain_that_is_thrown_off_is_rolled_back(chain, kick, diverges):
     step, point, state = chain
     step.sampling_state = state
-    (p,) = step.carried
-    step.carried = (p + kick,)
+    (p,) = step.state.carried
+    step.state.carried = (p + kick,)
     after, (found,) = step.step(point)
     assert found["diverging"] == diverges
     np.testing.assert_array_equal(after["q"], point["q"]) if diverges else None
@@ -112,8 +112,8 @@ def test_a_chain_that_is_thrown_off_is_rolled_back(chain, kick, diverges):
 def test_a_position_that_left_the_metric_is_rolled_back(chain):
     step, point, state = chain
     step.sampling_state = state
-    bound = replace(step.watched, bounds=step.watched.bounds._replace(energy=np.inf))
-    step.watched = bound
+    bound = replace(step.state.watched, bounds=step.state.watched.bounds._replace(energy=np.inf))
+    step.state.watched = bound
     _, (found,) = step.step(point | {"q": np.array([0.0, 1e8, 0.0])})
     assert found["diverging"] and "posterior sds away" in found["warning"].message
 

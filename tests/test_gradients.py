@@ -18,7 +18,7 @@ from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.gradient_noise import RowNoise, measure_noise
 from pymc_sgmcmc.tuning.tuned import Tuned
-from tests.helpers import INTERPRETED
+from tests.helpers import INTERPRETED, initial_state
 from tests.samplers import draws, regression, sample
 
 N, D = 300, 3
@@ -426,8 +426,8 @@ def test_a_thermostat_starts_at_the_measured_noise_of_a_step_size_that_is_given(
                      thermostat=thermostat)  # fmt: skip
         idata = sample(step, draws=20, tune=20, chains=1)
     assert not idata.sample_stats.diverging.any() and draws(idata).std() > 0
-    noise = step.tuned.noise
+    noise = step.state.tuned.noise
     assert (noise > 0).all()
     expected = 3.0 + 0.05 * noise / 2
-    xi = step.initial_state(np.random.default_rng(0))["xi"]
+    xi = initial_state(step, np.random.default_rng(0))["xi"]
     np.testing.assert_allclose(xi, expected if thermostat == "coordinate" else expected.mean())

@@ -6,7 +6,7 @@ import pytest
 from scipy.linalg import expm, solve_continuous_lyapunov, sqrtm
 
 from pymc_sgmcmc import SGNHT
-from tests.helpers import score_mean, simulate, subject
+from tests.helpers import initial_state, score_mean, simulate, subject
 from tests.samplers import draws, sample
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def check_width(thermostat):
     assert 0.1 * V[0, 0] / 2 > 1 and abs(V[0, 1]) > 0.5 * np.sqrt(V[0, 0] * V[1, 1])
     chain, rng, seen = subject(step), np.random.default_rng(2), []
     for seed in range(3):
-        state = tuple(step.initial_state(rng).values())
+        state = tuple(initial_state(step, rng).values())
         seen.append(simulate(chain, mean, state, 0.1, draws=5000, inner=40, burn_in=300,
                              n_rows=ROWS, batch=BATCH, seed=seed).q)  # fmt: skip
     relative = np.concatenate(seen) - mean

@@ -4,11 +4,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.step.step_method import SGMCMC
+from pymc_sgmcmc import SGMCMC, Algorithm
 from tests.samplers import draws, sample
 
 
-class AveragedLangevin(SGMCMC):
+class AveragedLangevin(Algorithm):
     """Langevin dynamics with averaged noise (Leimkuhler and Matthews, 2013).
 
     q <- q - h g(q) + sqrt(h T / 2) (z_before + z), exact on Gaussian targets.
@@ -16,10 +16,10 @@ class AveragedLangevin(SGMCMC):
 
     name = "averaged_langevin"
 
-    def initial_state(self, rng):
-        return {"z": rng.standard_normal(self.target.size)}
+    def initial_state(self, rng, context):
+        return {"z": rng.standard_normal(self.size)}
 
-    def coefficients(self):
+    def coefficients(self, context):
         return {"temperature": self.temperature}
 
     def update(self, q, z_before, *, grad, h, noise, temperature):
@@ -31,7 +31,7 @@ def test_it_samples_a_gaussian_exactly_where_euler_does_not():
     sd = np.repeat([0.5, 1.0, 2.0], 100)
     with pm.Model():
         pm.Normal("x", 0.0, sd)
-        step = AveragedLangevin(step_size=0.2)
+        step = SGMCMC(algorithm=AveragedLangevin(), step_size=0.2)
         idata = sample(step, draws=1500, tune=100)
     assert step.stats_dtypes_shapes.keys() == idata.sample_stats.keys() | {"warning"}
     variances = (draws(idata, "x") ** 2).mean(axis=(0, 1)).reshape(3, 100) / [[0.25], [1], [4]]

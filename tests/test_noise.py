@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 
 from pymc_sgmcmc import Resumable, resume, save
-from pymc_sgmcmc.chain import lifecycle
+from pymc_sgmcmc.chain import frame
 from pymc_sgmcmc.compile import normal_stream
 from pymc_sgmcmc.compile.normal_stream import MANY, Noise, fill
 from pymc_sgmcmc.compile.philox import PIECE, _compiled, box_muller, integers_below, philox
@@ -169,10 +169,10 @@ def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"batches": "epochs"}])
-@pytest.mark.parametrize("block", [lifecycle.BLOCK, 1000])
+@pytest.mark.parametrize("block", [frame.BLOCK, 1000])
 def test_draws_do_not_depend_on_what_is_made_ahead(block, kwargs, monkeypatch, tmp_path):
     """Nor on a stop in between."""
-    monkeypatch.setattr(lifecycle, "BLOCK", block)
+    monkeypatch.setattr(frame, "BLOCK", block)
     monkeypatch.setattr(normal_stream, "AHEAD", 1)
     made, make = [], Noise._make
     monkeypatch.setattr(Noise, "_make", lambda *of: made.append(of) or make(*of))

@@ -5,6 +5,7 @@ Models are in every way in which a likelihood can depend on the variable of anot
 
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -21,7 +22,7 @@ from pymc_sgmcmc.posterior.batch_sources import SOURCES, Blocks, Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.results.exact_gradients import ExactGradients
-from pymc_sgmcmc.step.settings import Settings
+from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.tuning.tuned import Tuned
 from pymc_sgmcmc.tuning.tuner import Tuner
 from tests.helpers import INTERPRETED, PYTHON
@@ -160,21 +161,27 @@ def test_a_copy_would_be_stale():
 @pytest.mark.parametrize("way", WAYS)
 def test_control_variates_are_left_out_and_refused_by_name(way):
     target = target_of(model_of(way), rows_of(way))
-    given = {"step_size": None, "batch_size": BATCH, "batches": "auto", "metric": "auto"}
-    plan = Settings(**given, gradient="auto", noise_estimate="auto").plan(target, 0.05, True)
+    given = {"batch_size": BATCH, "batches": "auto", "metric": "auto", "noise_estimate": "auto"}
+    settings = Arguments(**given, gradient="auto")
+    plan = settings.plan(target.model, target, absorbs=True)
     assert plan.gradient == "plain"
     (var,) = target.shared
     for gradient in ("control_variate", "svrg"):
-        settings = Settings(**given, gradient=gradient, noise_estimate="auto")
+        settings = Arguments(**given, gradient=gradient)
         with pytest.raises(ValueError, match=rf"gradient='{gradient}'.*'{var.name}'"):
-            settings.plan(target, 0.05, True)
+            settings.plan(target.model, target, absorbs=True)
 
 
 def tuner_of(target):
     given = {"batch_size": BATCH, "batches": "random", "gradient": "auto", "metric": "auto"}
-    plan = Settings(step_size=None, noise_estimate="auto", **given).plan(target, 0.05, False)
-    rules = lambda h, curvature: h**2, lambda curvature: 2.0, lambda room, count: Heating(room)
-    return Tuner(target, Random(target.groups, [BATCH]), plan, *rules, 10)
+    settings = Arguments(noise_estimate="auto", **given)
+    plan = settings.plan(target.model, target, absorbs=False)
+    algorithm = SimpleNamespace(
+        step_bias=lambda h, curvature: h**2,
+        longest_step=lambda curvature: 2.0,
+        noise_rule=lambda room, count: Heating(room),
+    )
+    return Tuner(target, Random(target.groups, [BATCH]), plan, algorithm, 10)
 
 
 def test_noise_is_measured_at_the_values_that_other_step_methods_had(monkeypatch):
@@ -242,18 +249,18 @@ def test_data_that_change_while_a_chain_runs(batches, caplog):
                      gradient="control_variate", compile_kwargs={"mode": PYTHON})  # fmt: skip
     step.start_chain(np.random.default_rng(6))
     point = walk(step, model.initial_point(), 3)
-    before = step.tuned.anchor_gradient.copy()
+    before = step.state.tuned.anchor_gradient.copy()
     with model, caplog.at_level(logging.WARNING, "pymc.sgmcmc"):
         pm.set_data({"x": np.linspace(2, 5, N), "yd": Y + 3})
         walk(step, point, 2)
     assert [record.message.count("data changed while") for record in caplog.records] == [1]
     fresh = Target(model, model.value_vars, batch_size=BATCH, backend=INTERPRETED)
     np.testing.assert_allclose(
-        step.tuned.anchor_gradient, fresh.batched_gradient(step.tuned.anchor), rtol=1e-9
+        step.state.tuned.anchor_gradient, fresh.batched_gradient(step.state.tuned.anchor), rtol=1e-9
     )
-    assert not np.allclose(before, step.tuned.anchor_gradient, rtol=0.1)
+    assert not np.allclose(before, step.state.tuned.anchor_gradient, rtol=0.1)
     if batches == "blocks":
-        blocks = {data.name: s.get_value() for data, s in step._source._shuffled.items()}
+        blocks = {data.name: s.get_value() for data, s in step.chain.parts.source._shuffled.items()}
         assert sorted(blocks["x"][:N]) == sorted(np.linspace(2, 5, N))
 
 
@@ -268,7 +275,7 @@ def test_potentials_that_are_kept_are_those_of_new_data():
         pm.set_data({"yd": Y + 30})
     point = walk(step, point, 1)
     u, _ = step.target.value_and_gradient(np.atleast_1d(point["mu"]))
-    np.testing.assert_allclose(step._carried()["u"], u, rtol=1e-4)
+    np.testing.assert_allclose(step.chain.parts.carried(step.state)["u"], u, rtol=1e-4)
 
 
 @pytest.mark.slow

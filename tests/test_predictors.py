@@ -128,6 +128,6 @@ def test_in_float32_all_of_it_is():
             idata = sample(step, draws=20, tune=50)
     (slopes,) = step.target.row_slopes(np.zeros(4))
     assert slopes.dtype == draws(idata, "b").dtype == np.float32
-    assert {value.dtype for value in step._fixed} == {np.dtype("float32")}
-    assert "slopes_y" in step._estimator.numbers(step.tuned)
+    assert {value.dtype for value in step.chain.frame.fixed} == {np.dtype("float32")}
+    assert "slopes_y" in step.chain.parts.estimator.numbers(step.state.tuned)
     assert np.isfinite(draws(idata, "b")).all()

@@ -6,7 +6,16 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, Recipe
-from tests.helpers import COUNTS, FEATURES, PRIOR_SD, poisson_step, score_mean, simulate, subject
+from tests.helpers import (
+    COUNTS,
+    FEATURES,
+    PRIOR_SD,
+    initial_state,
+    poisson_step,
+    score_mean,
+    simulate,
+    subject,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +69,7 @@ def test_direct_samplers_are_recipes(case):
     direct = poisson_step(cls, **settings)
     recipe = poisson_step(Recipe, temperature=direct.temperature, **parts)
     rng = np.random.default_rng(1)
-    q, state = PRIOR_SD / 3, tuple(direct.initial_state(rng).values())
+    q, state = PRIOR_SD / 3, tuple(initial_state(direct, rng).values())
     rows = rng.integers(len(COUNTS), size=(20, 3))
     normals = rng.standard_normal((20, 1, D4))
     outputs = [
@@ -106,7 +115,7 @@ def check_law(sampler, **parts):
     chain, rng, seen = subject(step), np.random.default_rng(3), []
     for seed in range(3):
         q = rng.multivariate_normal(np.zeros(2), S)
-        state = tuple(step.initial_state(rng).values())
+        state = tuple(initial_state(step, rng).values())
         seen.append(simulate(chain, q, state, 0.02, draws=15_000, inner=20, seed=seed).q)
     q = np.concatenate(seen)
     score_mean(q[:, 0] ** 2 / S[0, 0], 1.0, 0.02, "Var x")

@@ -11,7 +11,7 @@ from pymc.variational.updates import rmsprop
 
 from pymc_sgmcmc import GeometricAnnealing, PowerAnnealing, Santa
 from pymc_sgmcmc.dynamics.schedules import as_schedule
-from tests.helpers import score_variance
+from tests.helpers import change_part, score_variance
 from tests.samplers import Case, draws, regression, sample
 from tests.test_conformance import begin
 from tests.test_stationarity import double_well_potential
@@ -22,7 +22,7 @@ ANNEALED = Case(Santa, {"step_size": 0.02, "annealing": PowerAnnealing(0.3), "ex
 
 
 def average(step):
-    return step.carried[2]
+    return step.state.carried[2]
 
 
 def tune(step, point, n, seed=1):
@@ -69,11 +69,12 @@ def test_a_new_chain_learns_anew(step, model):
 
 def test_a_divergence_leaves_the_learned_metric(step, model):
     point = tune(step, model.initial_point(), 20)
-    learned, momentum = average(step), step.carried[0]
-    schedule, step._schedule = step._schedule, as_schedule(1e200)
+    learned, momentum = average(step), step.state.carried[0]
+    schedule = step.chain.parts.schedule
+    change_part(step, schedule=as_schedule(1e200))
     _, (stats,) = step.step(point)
-    step._schedule = schedule
-    assert stats["diverging"] and (step.carried[0] != momentum).all()
+    change_part(step, schedule=schedule)
+    assert stats["diverging"] and (step.state.carried[0] != momentum).all()
     np.testing.assert_array_equal(average(step), learned)
 
 

@@ -7,8 +7,10 @@ import pytest
 from pymc_sgmcmc import PSGHMC, PSGLD, SGD, SGFS, SGHMC, SGLD, SGNHT, Santa
 from tests.helpers import (
     UPDATES,
+    change_setting,
     coordinate_thermostat_law,
     gaussian_law,
+    initial_state,
     noisy_posterior,
     numbers,
     prior_only,
@@ -190,9 +192,9 @@ def test_sghmc_with_minibatches(integrator, length):
     step = posterior.step
     for share in (0.0, 1.0):
         # The estimate enters the diffusion alone, an input of the kernel.
-        step.noise_estimate = share * h * posterior.V / 2
-        step._coefficients = step.coefficients()
-        c = numbers(C=C, T=T, B=step.noise_estimate)
+        B = share * h * posterior.V / 2
+        change_setting(step, noise_estimate=B)
+        c = numbers(C=C, T=T, B=B)
         law = gaussian_law(UPDATES["SGHMC", integrator], posterior.a, posterior.V, h, c)
         draws = run(posterior, h, law, length=length, draws=2000, inner=5)
         expected = law.q
@@ -317,13 +319,13 @@ def test_sgfs_is_exact_where_sgld_is_not(h, noise):
     step = posterior.step
     if h == "largest":
         h = 2 / (1 + posterior.V.max() / T)
-    step.noise_estimate = h * posterior.V / 2
-    step._coefficients = step.coefficients()
+    B = h * posterior.V / 2
+    change_setting(step, noise_estimate=B)
     law = gaussian_law(UPDATES["SGFS", None], posterior.a, posterior.V, h,
-                       numbers(T=T, B=step.noise_estimate))  # fmt: skip
+                       numbers(T=T, B=B))  # fmt: skip
     np.testing.assert_allclose(law.q, T, rtol=1e-9)
     q, _ = start_at(posterior, law)
-    chain = subject(step, update=step.update)
+    chain = subject(step, update=step.chain.parts.algorithm.update)
     draws = simulate(chain, q, (), h, draws=2000, inner=5, n_rows=400, batch=2)
     score_variance(draws.q, posterior.mean, T, "q", 0.005)
 
@@ -340,9 +342,10 @@ def test_sgd_samples_by_the_noise_of_minibatches(T, noise):
     h = 2 / (1 + V.mean() / T)
     law = gaussian_law(update, posterior.a, V, h, numbers(T=T))
     np.testing.assert_allclose(law.q, h * V / (2 - h), rtol=1e-9)
-    np.testing.assert_allclose(step.widening(0.1 * V / 2), 0.1 * V / (1.9 * T) - 1, rtol=1e-9)
+    widening = step.chain.parts.algorithm.widening(0.1 * V / 2, step.chain.context())
+    np.testing.assert_allclose(widening, 0.1 * V / (1.9 * T) - 1, rtol=1e-9)
     q, _ = start_at(posterior, law)
-    chain = subject(step, update=step.update)
+    chain = subject(step, update=step.chain.parts.algorithm.update)
     inner = round(4 / h)
     draws = simulate(chain, q, (), h, draws=2000, inner=inner, n_rows=400, batch=2)
     score_variance(draws.q, posterior.mean, law.q, "q", 0.005)
@@ -384,7 +387,7 @@ def test_psghmc_with_minibatches(estimate):
         g = (1e-5 + v**0.5) ** -0.5
         c = numbers(C=C, T=T, v=v, N=400, metric=True)
         h, inner = 1 / np.mean(g**2), 60
-        posterior.step._coefficients = posterior.step.coefficients()
+        change_setting(posterior.step)
     law = gaussian_law(UPDATES["PSGHMC", "BAOAB"], posterior.a, posterior.V, h, c)
     width = np.mean(law.q) / T
     assert abs(width - 1) < 0.02 if estimate == "metric" else width > 1.1
@@ -411,7 +414,8 @@ def test_a_light_thermostat_needs_its_default_mass():
         assert np.mean(draws.xi) == pytest.approx(1.0, abs=0.02)
 
     check()
-    posterior.step._coefficients = posterior.step._coefficients | {"mass": 1.0}
+    frame = posterior.step.chain.frame
+    frame.coefficients["mass"] = np.array(1.0)
     with pytest.raises(AssertionError):
         check()
 
@@ -509,7 +513,7 @@ def test_double_well(name, length):
         step = sampler(step_size=h, initial_point={"x": np.full(d, -3.0)}, **settings)
     chain = subject(step)
     q = rng.choice(GRID, p=DENSITY, size=d)
-    state = tuple(step.initial_state(rng).values())
+    state = tuple(initial_state(step, rng).values())
     drawn = simulate(chain, q, state, h, draws=draws, inner=10 * length, seed=length)
     score_mean(drawn.q, -2.147955, errors[0], "E x")
     score_mean(drawn.q**2, 7.475479, errors[1], "E x^2")

@@ -26,11 +26,12 @@ from pymc_sgmcmc import (
 )
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.chain.state import TUNED_STATS
-from pymc_sgmcmc.step.settings import MANY_ROWS
+from pymc_sgmcmc.step.arguments import MANY_ROWS
 from pymc_sgmcmc.tuning.locate import Located
 from pymc_sgmcmc.tuning.tuner import STEP_SHARE
 from pymc_sgmcmc.tuning.windows import window_length
 from tests.benchmarks.trust_models import eight_schools
+from tests.helpers import coefficients_of, initial_state
 from tests.samplers import draws, regression, sample
 from tests.slow import slow_but
 
@@ -158,9 +159,9 @@ def test_metric_and_centre_are_those_of_the_draws(metric):
     with pm.Model():
         pm.MvNormal("q", np.zeros(3), np.eye(3))  # another law: only draws can tell
         step = SGHMC(metric=metric)
-    chain = replace(step.tuned, capacity=1.0)
+    chain = replace(step.state.tuned, capacity=1.0)
     for q in rng.multivariate_normal(mean, covariance, sum(map(window_length, range(3)))):
-        chain = step._tuner.learn(chain, q, rng)
+        chain = step.chain.parts.tuner.learn(chain, q, rng)
     assert chain.window.index == 3
     L, centre = chain.coordinates.factor, chain.coordinates.centre
     if metric == "dense":
@@ -176,13 +177,13 @@ def test_a_divergence_halves_the_step_size_and_starts_the_window_anew():
     with pm.Model():
         pm.Normal("q", shape=2)
         step = SGHMC()
-    chain = step._tuner.start(step.tuned, np.zeros(2), 1.0, rng)
+    chain = step.chain.parts.tuner.start(step.state.tuned, np.zeros(2), 1.0, rng)
     for _ in range(90):
-        chain = step._tuner.learn(chain, rng.standard_normal(2), rng)
-    cut = step._tuner.learn(chain, None, rng)
+        chain = step.chain.parts.tuner.learn(chain, rng.standard_normal(2), rng)
+    cut = step.chain.parts.tuner.learn(chain, None, rng)
     assert cut.step_size == chain.step_size / 2 and cut.window.draws == 0
     for _ in range(window_length(0)):
-        cut = step._tuner.learn(cut, rng.standard_normal(2), rng)
+        cut = step.chain.parts.tuner.learn(cut, rng.standard_normal(2), rng)
     assert cut.window.index == 1 and 0.4 < cut.step_size / chain.step_size < 0.6
 
 
@@ -262,7 +263,7 @@ def test_few_rows_have_exact_gradients_and_many_have_blocks():
         with pm.Model():
             pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.zeros(n_rows))
             step = SGLD()
-        assert step.target.batch_sizes == size and type(step._source).__name__ == batches
+        assert step.target.batch_sizes == size and type(step.chain.parts.source).__name__ == batches
 
 
 @pytest.mark.slow
@@ -347,11 +348,11 @@ def test_a_thermostat_starts_where_it_settles(thermostat):
     point = model.initial_point()
     for draw in range(window_length(0) + 1):
         point, _ = step.step(point)
-        settled = 2.0 + step.tuned.step_size * step.tuned.noise / 2
-        xi = step.initial_state(np.random.default_rng(0))["xi"]
+        settled = 2.0 + step.state.tuned.step_size * step.state.tuned.noise / 2
+        xi = initial_state(step, np.random.default_rng(0))["xi"]
         np.testing.assert_allclose(xi, settled.mean() if thermostat == "scalar" else settled)
-        assert np.isinf(step.coefficients()["mass"]) == (draw < window_length(0) - 1)
-    assert np.isfinite(step._coefficients["mass"]) and settled.mean() > 2.01
+        assert np.isinf(coefficients_of(step)["mass"]) == (draw < window_length(0) - 1)
+    assert np.isfinite(step.chain.frame.coefficients["mass"]) and settled.mean() > 2.01
 
 
 def test_the_centre_of_svrg_follows_the_chain():
@@ -360,9 +361,9 @@ def test_the_centre_of_svrg_follows_the_chain():
     point, moved = model.initial_point(), []
     for draw in range(12):
         point, _ = step.step(point)
-        moved.append(np.array_equal(step.tuned.anchor, point["beta"]))
-        gradient = step.target.batched_gradient(step.tuned.anchor)
-        np.testing.assert_allclose(step.tuned.anchor_gradient, gradient)
+        moved.append(np.array_equal(step.state.tuned.anchor, point["beta"]))
+        gradient = step.target.batched_gradient(step.state.tuned.anchor)
+        np.testing.assert_allclose(step.state.tuned.anchor_gradient, gradient)
     assert moved == [draw % 4 == 3 for draw in range(12)]  # 8 batches, 2 a draw
 
 

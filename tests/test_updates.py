@@ -5,7 +5,17 @@ import pytest
 
 import pymc_sgmcmc
 from pymc_sgmcmc import PSGHMC, PSGLD, SGD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
-from tests.helpers import N_ROWS, PRIOR_SD, UPDATES, check_steps, numbers, poisson_step, subject
+from tests.helpers import (
+    N_ROWS,
+    PRIOR_SD,
+    UPDATES,
+    check_steps,
+    coefficients_of,
+    numbers,
+    planned,
+    poisson_step,
+    subject,
+)
 from tests.slow import slow_but
 
 D = len(PRIOR_SD)
@@ -84,14 +94,14 @@ def test_santa(integrator, diffusion, mass):
 @pytest.mark.slow
 def test_sgfs():
     step = poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.2, temperature=1.7)
-    chain = subject(step, update=step.update)
+    chain = subject(step, update=step.chain.parts.algorithm.update)
     check_steps(chain, UPDATES["SGFS", None], numbers(T=1.7, B=0.2), h=0.003)
 
 
 @pytest.mark.slow
 def test_sgd():
     step = poisson_step(SGD, step_size=0.001, metric=np.ones(D), temperature=1.7)
-    chain = subject(step, update=step.update)
+    chain = subject(step, update=step.chain.parts.algorithm.update)
     check_steps(chain, UPDATES["SGD", None], numbers(), h=0.003)
 
 
@@ -120,9 +130,9 @@ def test_psghmc(estimate):
 @pytest.mark.slow
 def test_no_noise_is_subtracted_that_is_not_that_of_independent_batches():
     fast = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
-    assert poisson_step(PSGHMC, **fast).coefficients()["share"] == N_ROWS**2
+    assert coefficients_of(poisson_step(PSGHMC, **fast))["share"] == N_ROWS**2
     for settings in ({"batches": "epochs"}, {"gradient": "control_variate"}):
-        assert poisson_step(PSGHMC, **settings, **fast).coefficients()["share"] == 0
+        assert coefficients_of(poisson_step(PSGHMC, **settings, **fast))["share"] == 0
     with pytest.raises(ValueError, match="'metric' is for batches drawn independently"):
         poisson_step(PSGHMC, batches="epochs", noise_estimate="metric")
     with pytest.raises(
@@ -140,9 +150,9 @@ def test_what_rmsprop_plans(sampler):
         np.arange(20),
     )
     decay = np.minimum(0.8, (steps + 1) / (steps + 2))
-    np.testing.assert_allclose(step.sequences(steps)["decay"], decay)
+    np.testing.assert_allclose(planned(step, steps)["decay"], decay)
     step.stop_tuning()
-    np.testing.assert_array_equal(step.sequences(steps)["decay"], 1.0)
+    np.testing.assert_array_equal(planned(step, steps)["decay"], 1.0)
 
 
 @pytest.mark.slow
@@ -151,19 +161,19 @@ def test_what_santa_plans():
     step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5, decay=0.8)
     steps = np.arange(20)
     decay = np.minimum(0.8, (steps + 1) / (steps + 2))
-    np.testing.assert_allclose(step.sequences(steps)["decay"], decay)
-    np.testing.assert_array_equal(step.sequences(steps)["temperature"], 1.5)
+    np.testing.assert_allclose(planned(step, steps)["decay"], decay)
+    np.testing.assert_array_equal(planned(step, steps)["temperature"], 1.5)
     step.stop_tuning()
-    np.testing.assert_array_equal(step.sequences(steps)["decay"], 1.0)
+    np.testing.assert_array_equal(planned(step, steps)["decay"], 1.0)
     annealing = PowerAnnealing(0.1, 2.0, 0.7)
     with pytest.warns(UserWarning, match="not from the posterior"):
         step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5,
                             decay=0.8, annealing=annealing, exploration=12)  # fmt: skip
     step.stop_tuning()
-    planned = step.sequences(steps)
-    np.testing.assert_allclose(planned["decay"], decay)
-    np.testing.assert_allclose(planned["temperature"][:12], 1.5 / (0.1 * (2.0 + steps[:12]) ** 0.7))
-    np.testing.assert_array_equal(planned["temperature"][12:], 0.0)
+    plan = planned(step, steps)
+    np.testing.assert_allclose(plan["decay"], decay)
+    np.testing.assert_allclose(plan["temperature"][:12], 1.5 / (0.1 * (2.0 + steps[:12]) ** 0.7))
+    np.testing.assert_array_equal(plan["temperature"][12:], 0.0)
 
 
 def _frictions(thermostat):
@@ -204,7 +214,7 @@ def test_default_thermal_mass(thermostat, diffusion, expected):
         diffusion=diffusion,
         compile_kwargs={"mode": "FAST_COMPILE"},
     )
-    assert step.coefficients()["mass"] == pytest.approx(expected)
+    assert coefficients_of(step)["mass"] == pytest.approx(expected)
 
 
 def test_ornstein_uhlenbeck_step_keeps_its_digits():

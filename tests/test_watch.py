@@ -19,7 +19,7 @@ from pymc_sgmcmc import (
     running_sums,
 )
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.chain.alarms import Sight, _centre, is_due, start
+from pymc_sgmcmc.chain.alarms import MonitorInput, _centre, is_due, start
 from pymc_sgmcmc.chain.evidence import Watched
 from pymc_sgmcmc.chain.running_sums import RunningSums
 from pymc_sgmcmc.chain.width import Width
@@ -197,7 +197,8 @@ def test_one_excursion_is_seen_at_the_next_look(cls):
         step = cls(step_size=0.1, metric=1 / PRECISIONS)
     point, warnings = walk(step, begun(step, model), 100)
     assert kinds(warnings) == []
-    step.carried = (step.carried[0] + 6.5, *step.carried[1:])  # less than a divergence
+    first, *others = step.state.carried
+    step.state.carried = (first + 6.5, *others)  # less than a divergence
     point, warnings = walk(step, point, 160)
     assert "excursion" in kinds(warnings) and kinds(warnings[:149]) == []
     (text,) = [warning.message for warning in warnings if warning and warning.extra == "excursion"]
@@ -210,7 +211,7 @@ def test_several_alarms_are_told_one_a_draw():
     with gaussian() as model:
         step = SGLD(step_size=0.02, steps_per_draw=30)
     point, _ = walk(step, begun(step, model), 100)
-    step.watched = replace(step.watched, pending=(("a", "first"), ("b", "second")))
+    step.state.watched = replace(step.state.watched, pending=(("a", "first"), ("b", "second")))
     _, warnings = walk(step, point, 200)
     assert [warning.message for warning in warnings[:2]] == ["first", "second"]
     assert kinds(warnings[2:]) == ["width"]
@@ -222,7 +223,7 @@ def test_a_thermostat_that_noise_does_not_explain():
         step = SGNHT(step_size=0.1, thermal_mass=1e9)
     step.start_chain(np.random.default_rng(3))
     point, _ = walk(step, model.initial_point(), 10)
-    step.carried = (step.carried[0], np.array(5.0))
+    step.state.carried = (step.state.carried[0], np.array(5.0))
     point, _ = walk(step, point, 60)
     step.stop_tuning()
     _, warnings = walk(step, point, 2)
@@ -243,7 +244,7 @@ def test_a_thermostat_has_time_to_wander():
         step.stop_tuning()
         point, warnings = walk(step, point, 40)
         assert kinds(warnings) == []
-        frictions.append(step.running_sums.mean("xi").mean())
+        frictions.append(step.state.running_sums.mean("xi").mean())
     ratio = np.std(frictions) / np.sqrt(2 * 1.0 / (3 * 40.0))
     assert abs(ratio - 1) < 4 / np.sqrt(2 * 60)
 
@@ -261,9 +262,11 @@ def test_gradient_noise_is_no_reason_for_a_thermostat_alarm():
 def test_a_centre_that_costs_noise():
     with means() as model:
         step = SGHMC(step_size=0.05, batch_size=10, gradient="control_variate", metric=np.ones(3))
-    assert step._tuner is not None
+    assert step.chain.parts.tuner is not None
     point = begun(step, model)
-    sight = step._sight(np.concatenate([value.ravel() for value in point.values()]))
+    sight = step.chain._monitor.inspected(
+        step.state, step.chain.frame, np.concatenate([value.ravel() for value in point.values()])
+    )
     assert sight.plain is None or sight.plain >= 1
     far = replace(sight, plain=0.25)
     (alarm,) = Watched.nothing(3).heard([_centre(far)]).pending
@@ -287,7 +290,7 @@ def sight_of(**facts):
         "energy": 0.0, "dimension": 3, "stationary": True, "constant": True, "located": True,
         "learned": True, "mass": np.nan,
     }  # fmt: skip
-    return Sight(**settings | facts)
+    return MonitorInput(**settings | facts)
 
 
 def test_bounds_of_tuning():

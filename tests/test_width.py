@@ -13,6 +13,7 @@ from tests.helpers import (
     N_ROWS,
     UPDATES,
     gaussian_law,
+    initial_state,
     noisy_posterior,
     numbers,
     poisson_step,
@@ -63,7 +64,7 @@ def test_both_are_the_variance_times_the_precision(cls, settings, h):
     build = partial(cls, step_size=0.01, **settings)
     posterior = noisy_posterior(build, d=400, noise=3.0)
     chain = subject(posterior.step)
-    state = posterior.step.initial_state(np.random.default_rng(1))
+    state = initial_state(posterior.step, np.random.default_rng(1))
     q, _ = start_at(posterior, _law(cls, settings, posterior, h), None)
     means = moments_of(
         chain, q, tuple(state.values()), h, calls=120, n_rows=posterior.n_rows,
@@ -126,7 +127,7 @@ def test_both_agree_far_from_a_gaussian(cls, settings):
     h = 0.002 if cls is SGLD else 0.03  # prior precisions go up to 100
     chain, rng = subject(step), np.random.default_rng(2)
     q = np.array([0.5, 0.0, 1.0, 2.0])
-    state = tuple(step.initial_state(rng).values())
+    state = tuple(initial_state(step, rng).values())
     means = moments_of(chain, q, state, h, calls=800, steps=200, n_rows=N_ROWS, batch=3)
     difference = means[:, VIRIAL] - means[:, QG]
     parts = np.array([part.mean(axis=0) for part in np.array_split(difference, 20)])

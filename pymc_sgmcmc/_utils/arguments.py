@@ -16,17 +16,17 @@ from pymc_sgmcmc._utils.context import model_of
 
 __all__ = ["CheckedArguments", "check_fields", "check_given", "rows_of", "takes"]
 
-Rows = Mapping[str, Constraint]
+Rows = Mapping[str, Constraint | None]
 
 
 def rows_of(public: Any) -> dict[str, Constraint]:
     """The rows of the table for a public class or function, by argument."""
     if not inspect.isclass(public):
         return dict(getattr(public, "arguments", {}))
-    rows: dict[str, Constraint] = {}
+    rows: dict[str, Constraint | None] = {}
     for base in reversed(public.__mro__):
         rows |= vars(base).get("arguments", {})
-    return rows
+    return {name: row for name, row in rows.items() if row is not None}
 
 
 def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
@@ -78,29 +78,30 @@ class CheckedArguments:
     """
 
     arguments: ClassVar[Rows] = {}
+    """Rows of the table; None: a base has that argument, and the class does not."""
+
+    @classmethod
+    def argument_names(cls) -> list[str]:
+        """Return the arguments of the class, with those that it hands on to its bases."""
+        names: dict[str, None] = {}
+        for base in cls.__mro__:
+            if "__init__" in vars(base) and base is not object:
+                parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
+                names |= dict.fromkeys(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)
+                if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                    break
+        return list(names)
 
     def __new__(cls, *args, **kwargs):
         own = inspect.signature(cls.__init__).parameters
         positional = [p.name for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
-        _refuse_unknown(cls.__name__, kwargs, _names_of(cls))
+        _refuse_unknown(cls.__name__, kwargs, cls.argument_names())
         _check(rows_of(cls), dict(zip(positional, args)) | kwargs)
         make = super().__new__
         if make is object.__new__:  # also of a copy in another process, where there is no model
             return make(cls)
         model_of(kwargs.get("model"))
         return make(cls, *args, **kwargs)
-
-
-def _names_of(cls: type) -> list[str]:
-    """The arguments of a class, with those that it hands on to its bases."""
-    names: dict[str, None] = {}
-    for base in cls.__mro__:
-        if "__init__" in vars(base) and base is not object:
-            parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
-            names |= dict.fromkeys(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-                break
-    return list(names)
 
 
 def _refuse_unknown(where: str, given: Mapping[str, Any], known: list[str]) -> None:

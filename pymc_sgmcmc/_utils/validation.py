@@ -29,14 +29,28 @@ def positive(name: str, value: Any) -> float:
     return value
 
 
+DEFAULT = "default"
+"""An argument that was not given, where what that means depends on others."""
+
+
 def is_word(value: Any, word: str) -> bool:
     """Whether `value` is that `word`; of an array, which may be compared with none, too."""
     return isinstance(value, str) and value == word
 
 
+def is_default(value: Any) -> bool:
+    """Whether an argument was not given."""
+    return is_word(value, DEFAULT)
+
+
+def is_auto(value: Any) -> bool:
+    """Whether an argument is to be found automatically."""
+    return is_word(value, "auto")
+
+
 def positive_or_auto(name: str, value: Any) -> float | str:
     """Return `value` if it is "auto" or a positive finite number, else raise."""
-    return value if is_word(value, "auto") else positive(name, value)
+    return value if is_auto(value) else positive(name, value)
 
 
 def fraction(name: str, value: Any) -> float:

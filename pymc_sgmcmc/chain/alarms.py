@@ -15,13 +15,13 @@ from pymc_sgmcmc.chain.divergences import UNBOUNDED, Bounds
 from pymc_sgmcmc.chain.error_of_means import ChainError
 from pymc_sgmcmc.chain.evidence import Watched
 from pymc_sgmcmc.chain.findings import Alarm
+from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.chain.promises import MEAN_PROMISE, SD_PROMISE, TIMES, rounded_up
-from pymc_sgmcmc.chain.sight import Sight
 from pymc_sgmcmc.chain.width import KINDS, POOLED_TOLERANCE, TOLERANCE
 from pymc_sgmcmc.dynamics.noise_rules import SLOWEST
 from pymc_sgmcmc.tuning.tuner import LARGEST
 
-__all__ = ["Sight", "is_due", "look", "start"]
+__all__ = ["MonitorInput", "is_due", "look", "start"]
 
 FIRST = 250
 """Draws after tuning at the first look; the next ones double."""
@@ -43,7 +43,7 @@ def is_due(draws: int) -> bool:
     return rest == 0 and looks > 0 and looks & (looks - 1) == 0
 
 
-def look(watched: Watched, sight: Sight) -> Watched:
+def look(watched: Watched, sight: MonitorInput) -> Watched:
     """What is known after a look."""
     if sight.constant and watched.bounds.energy == np.inf:
         watched = replace(watched, bounds=_limits(sight))
@@ -70,14 +70,14 @@ def look(watched: Watched, sight: Sight) -> Watched:
     )
 
 
-def start(watched: Watched, sight: Sight) -> Watched:
+def start(watched: Watched, sight: MonitorInput) -> Watched:
     """What is known where tuning ends: `sight` is of its last draws."""
     bounds = _limits(sight) if sight.constant and sight.located else UNBOUNDED
     watched = replace(watched, main=_main(sight.tuned.coordinates), bounds=bounds)
     return watched.heard([_thermostat(sight), _bounds(sight), _metric(sight)])
 
 
-def _limits(sight: Sight) -> Bounds:
+def _limits(sight: MonitorInput) -> Bounds:
     """What makes a draw a divergence from here on."""
     return Bounds.of_chain(
         len(sight.noise),
@@ -98,7 +98,7 @@ def _main(coordinates: Coordinates) -> np.ndarray:
     return np.argmax(np.abs(coordinates.factor) / scale, axis=0)
 
 
-def _width(sight: Sight, main: np.ndarray) -> Alarm | None:
+def _width(sight: MonitorInput, main: np.ndarray) -> Alarm | None:
     """The coordinate whose W is farthest from 1, or their mean."""
     if not sight.stationary or sight.width.freedom < 1:
         return None
@@ -129,7 +129,7 @@ def _width_alarm(sight, along: str, ratio: float, error: float, noise: float) ->
     )
 
 
-def _energy(sight: Sight) -> Alarm | None:
+def _energy(sight: MonitorInput) -> Alarm | None:
     """A momentum that no stationary chain would ever have."""
     d, mean = sight.dimension, sight.width.sums.mean("p2").sum() / sight.dimension
     if not (np.isfinite(mean) and sight.energy > mean * largest_energy(d)):
@@ -143,7 +143,7 @@ def _energy(sight: Sight) -> Alarm | None:
     )
 
 
-def _thermostat(sight: Sight) -> Alarm | None:
+def _thermostat(sight: MonitorInput) -> Alarm | None:
     """A friction that neither gradient noise nor chance explains."""
     if sight.friction is None or not (sight.friction > 0 and sight.time > 0):
         return None
@@ -162,7 +162,7 @@ def _thermostat(sight: Sight) -> Alarm | None:
     )
 
 
-def _heat(sight: Sight) -> Alarm | None:
+def _heat(sight: MonitorInput) -> Alarm | None:
     """Gradient noise on manifolds, where the width of the draws is not seen."""
     if sight.dimension == len(sight.noise):
         return None
@@ -177,7 +177,7 @@ def _heat(sight: Sight) -> Alarm | None:
     )
 
 
-def _error(sight: Sight, main: np.ndarray) -> Alarm | None:
+def _error(sight: MonitorInput, main: np.ndarray) -> Alarm | None:
     """Too few draws for what the package promises, if there are `CHAINS` such chains."""
     draws = sight.width.sums.draws
     if draws < ENOUGH or not sight.constant:
@@ -200,7 +200,7 @@ def _error(sight: Sight, main: np.ndarray) -> Alarm | None:
     )
 
 
-def _centre(sight: Sight) -> Alarm | None:
+def _centre(sight: MonitorInput) -> Alarm | None:
     """A control variate that makes gradients noisier."""
     if sight.plain is None or not sight.plain < 1:
         return None
@@ -212,7 +212,7 @@ def _centre(sight: Sight) -> Alarm | None:
     )
 
 
-def _bounds(sight: Sight) -> Alarm | None:
+def _bounds(sight: MonitorInput) -> Alarm | None:
     """Tuning that could do no more against gradient noise."""
     slowest, batch = float(sight.tuned.slow.min()), max(sight.tuned.batch_sizes, default=0)
     if slowest > (0.5 if batch >= LARGEST else SLOWEST):
@@ -228,7 +228,7 @@ def _bounds(sight: Sight) -> Alarm | None:
     )
 
 
-def _metric(sight: Sight) -> Alarm | None:
+def _metric(sight: MonitorInput) -> Alarm | None:
     """A metric that no sampler of finite precision works well with."""
     condition = sight.tuned.coordinates.condition
     if not condition > WORST_CONDITION:

@@ -1,10 +1,11 @@
 """What one chain carries from draw to draw, and what it reports of each."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from pymc.stats.convergence import SamplerWarning
-from pymc.step_methods.compound import StepMethodState
-from pymc.step_methods.state import dataclass_state
 
+from pymc_sgmcmc._utils.values import equal_values
 from pymc_sgmcmc.chain.evidence import Watched
 from pymc_sgmcmc.chain.running_sums import RunningSums
 from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
@@ -41,20 +42,49 @@ STAGES = {"sampling": (bool, [])}
 """That of a schedule with exploration stages."""
 
 
-@dataclass_state
-class ChainState(StepMethodState):
-    """All that one chain carries from draw to draw, beside its position."""
+@dataclass(eq=False)
+class ChainState:
+    """All that one chain carries from draw to draw, beside its position and its generator.
 
-    tune: bool
-    started: bool
-    inner_steps: int
-    draw: int
-    divergences: int
-    failures: int
-    noise_key: int
-    carried: tuple
+    Attributes
+    ----------
+    batch_states : tuple
+        Of the source, one for each group of rows.
+    running_sums : RunningSums
+    watched : Watched
+        What was seen of the chain.
+    tuned : Tuned
+    tune : bool
+        Whether `pm.sample` still tunes.
+    started : bool
+        Whether the chain has found its start.
+    inner_steps, draw : int
+        How many it has made.
+    divergences, failures : int
+        Diverging draws since tuning began or ended, and those in a row.
+    noise_key : int
+        Of the stream of normals, where there is one.
+    carried : tuple of array
+        What the update carries beside q.
+    watching : bool
+        Whether sums are those after tuning.
+    """
+
     batch_states: tuple
     running_sums: RunningSums
-    watching: bool
     watched: Watched
     tuned: Tuned
+    tune: bool = True
+    started: bool = False
+    inner_steps: int = 0
+    draw: int = 0
+    divergences: int = 0
+    failures: int = 0
+    noise_key: int = 0
+    carried: tuple = ()
+    watching: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChainState) and equal_values(self, other)
+
+    __hash__ = None

@@ -59,7 +59,8 @@ class _OfRows(COp):
     def c_code_cache_version(self):
         return (1,)
 
-    def c_code(self, node, name, inputs, outputs, sub):
+    def _c_code(self, node, inputs, outputs, sub, *, length, body):
+        """Return C code around a `body` that fills `to`, of `length` rows."""
         entries, columns, starts, rows, dense, *_ = inputs
         entry, value = (f"npy_{node.inputs[k].type.dtype}" for k in (0, 4))
         owned = {"entries": entries, "columns": columns, "starts": starts, "dense": dense}
@@ -81,7 +82,7 @@ class _OfRows(COp):
             const npy_intp n = PyArray_DIM({rows}, 0), length = PyArray_DIM(starts, 0) - 1;
             const npy_intp wide = PyArray_DIM(dense, 1);
             {CHECKS}
-            npy_intp shape[2] = {{{self._c_length}, wide}};
+            npy_intp shape[2] = {{{length}, wide}};
             if (OUT == NULL || !PyArray_IS_C_CONTIGUOUS(OUT)
                 || PyArray_DIM(OUT, 0) != shape[0] || PyArray_DIM(OUT, 1) != shape[1]) {{
                 Py_XDECREF(OUT);
@@ -89,7 +90,7 @@ class _OfRows(COp):
                 if (OUT == NULL) FAIL
             }}
             out_t* to = (out_t*) PyArray_DATA(OUT);
-            {self._c_body}
+            {body}
             {release}
         }}
         """
@@ -118,6 +119,45 @@ SOON = f"""
     const npy_int64 row = ROW, stop = start[row + 1];
 """
 
+_DOT = f"""
+    if (wide == 1) {{
+        for (npy_intp i = 0; i < n; i++) {{
+            {SOON}
+            out_t sum = 0;
+            for (npy_int64 k = start[row]; k < stop; k++) {{
+                sum += entry[k] * from[column[k]];
+            }}
+            to[i] = sum;
+        }}
+    }} else {{
+        for (npy_intp i = 0; i < n; i++) {{
+            {SOON}
+            out_t* sums = to + i * wide;
+            std::fill(sums, sums + wide, out_t(0));
+            for (npy_int64 k = start[row]; k < stop; k++) {{
+                const value_t* values = from + column[k] * wide;
+                for (npy_intp j = 0; j < wide; j++) sums[j] += entry[k] * values[j];
+            }}
+        }}
+    }}
+"""
+
+_PULL = f"""
+    std::fill(to, to + shape[0] * wide, out_t(0));
+    if (PyArray_DIM(dense, 0) != n) {{
+        PyErr_SetString(PyExc_ValueError, "not one dense row for each sparse one");
+        FAIL
+    }}
+    for (npy_intp i = 0; i < n; i++) {{
+        {SOON}
+        const value_t* values = from + i * wide;
+        for (npy_int64 k = start[row]; k < stop; k++) {{
+            out_t* sums = to + column[k] * wide;
+            for (npy_intp j = 0; j < wide; j++) sums[j] += entry[k] * values[j];
+        }}
+    }}
+"""
+
 
 class SparseDot(_OfRows):
     """X[rows] @ dense, (n, C), for a sparse X (N, K) and `dense` (K, C)."""
@@ -144,29 +184,8 @@ class SparseDot(_OfRows):
 
     pullback = L_op  # its name since PyTensor 3
 
-    _c_length = "n"
-    _c_body = f"""
-            if (wide == 1) {{
-                for (npy_intp i = 0; i < n; i++) {{
-                    {SOON}
-                    out_t sum = 0;
-                    for (npy_int64 k = start[row]; k < stop; k++) {{
-                        sum += entry[k] * from[column[k]];
-                    }}
-                    to[i] = sum;
-                }}
-            }} else {{
-                for (npy_intp i = 0; i < n; i++) {{
-                    {SOON}
-                    out_t* sums = to + i * wide;
-                    std::fill(sums, sums + wide, out_t(0));
-                    for (npy_int64 k = start[row]; k < stop; k++) {{
-                        const value_t* values = from + column[k] * wide;
-                        for (npy_intp j = 0; j < wide; j++) sums[j] += entry[k] * values[j];
-                    }}
-                }}
-            }}
-        """
+    def c_code(self, node, name, inputs, outputs, sub):
+        return self._c_code(node, inputs, outputs, sub, length="n", body=_DOT)
 
 
 class SparsePull(_OfRows):
@@ -195,22 +214,8 @@ class SparsePull(_OfRows):
 
     pullback = L_op
 
-    _c_length = "WIDTH"
-    _c_body = f"""
-            std::fill(to, to + shape[0] * wide, out_t(0));
-            if (PyArray_DIM(dense, 0) != n) {{
-                PyErr_SetString(PyExc_ValueError, "not one dense row for each sparse one");
-                FAIL
-            }}
-            for (npy_intp i = 0; i < n; i++) {{
-                {SOON}
-                const value_t* values = from + i * wide;
-                for (npy_int64 k = start[row]; k < stop; k++) {{
-                    out_t* sums = to + column[k] * wide;
-                    for (npy_intp j = 0; j < wide; j++) sums[j] += entry[k] * values[j];
-                }}
-            }}
-        """
+    def c_code(self, node, name, inputs, outputs, sub):
+        return self._c_code(node, inputs, outputs, sub, length="WIDTH", body=_PULL)
 
 
 def _entries_of(starts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

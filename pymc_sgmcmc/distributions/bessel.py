@@ -5,6 +5,9 @@ ratio s_n(k) = I_{n+1}(k) / (k I_n(k)) are here, for n >= 0 and all k: PyTensor'
 at the orders of many dimensions.
 """
 
+from abc import abstractmethod
+from typing import ClassVar
+
 import numpy as np
 from pytensor.gradient import disconnected_type
 from pytensor.scalar.basic import BinaryScalarOp, upgrade_to_float
@@ -96,6 +99,13 @@ class Bessel(BinaryScalarOp):
     to be raised with every change.
     """
 
+    place: ClassVar[int] = 0
+    """Which of the two that `bessel` returns it is."""
+
+    @abstractmethod
+    def derivative(self, order, k):
+        """Return its derivative in k."""
+
     def __init__(self):
         super().__init__(upgrade_to_float, name=type(self).__name__)
 
@@ -124,8 +134,6 @@ class Bessel(BinaryScalarOp):
 
 class LogBessel(Bessel):
     """log(I_n(k) k^-n)."""
-
-    place = 0
 
     def derivative(self, order, k):
         return k * _ratio(order, k)

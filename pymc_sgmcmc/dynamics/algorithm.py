@@ -1,45 +1,133 @@
-"""What a sampler must say of itself, and what it may say."""
+"""What an algorithm says of itself: its update, and what lets it be tuned and watched."""
 
-from abc import abstractmethod
-from typing import ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pymc.stats.convergence import SamplerWarning
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.distributions.manifolds import FLAT
-from pymc_sgmcmc.dynamics.noise_budget import injected
+from pymc_sgmcmc.dynamics.noise_budget import noise_to_inject
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule
+from pymc_sgmcmc.dynamics.space import EVERYWHERE, Space
 from pymc_sgmcmc.dynamics.splittings import kinetic_energy
-from pymc_sgmcmc.step.settings import Settings
 
-__all__ = ["Sampler"]
+__all__ = ["Algorithm", "Context", "Message", "Setting"]
 
 
-class Sampler:
-    """One file of `samplers` each: an algorithm, and what is known of it.
+@dataclass(frozen=True)
+class Setting:
+    """What an algorithm is used for; it stays as it is while a chain runs.
 
-    Only `name`, `coefficients` and `update` must be given, and `initial_state` if it carries more
-    than q. The rest lets it be tuned (`step_bias`, `capacity`) and watched (`virial`, `widening`,
-    `settled`, `longest_step`).
-    A sampler derives from :class:`~pymc_sgmcmc.SGMCMC`, which derives from this.
+    Attributes
+    ----------
+    size : int
+        d, the length of q.
+    space : Space
+        Where q moves.
+    temperature : float
+        T: the target is exp(-U / T).
+    noise_estimate : float, array of shape (d,), or "auto"
+        What gradients add to the injected noise, as a rate.
+    tunes_step : bool
+        Whether the step size is found while tuning.
+    """
+
+    size: int = 1
+    space: Space = EVERYWHERE
+    temperature: float = 1.0
+    noise_estimate: Any = 0.0
+    tunes_step: bool = False
+
+
+@dataclass(frozen=True)
+class Context:
+    """A chain as its algorithm sees it between two draws.
+
+    Attributes
+    ----------
+    step_size : float
+        h of the coming inner step; NaN before it is known.
+    inner_steps : int
+        How many the chain has made.
+    tuning : bool
+        Whether `pm.sample` still tunes.
+    warming : bool
+        Whether nothing has been learned from draws yet.
+    noise : array, shape (d,)
+        V, the variance of the gradient, as tuning has measured it; zeros before.
+    slow : array, shape (d,)
+        By how much tuning has shortened each coordinate.
+    batched : bool
+        Whether batches are drawn independently, and are not all rows.
+    n_rows : int
+        All rows of all minibatched likelihoods.
+    state : mapping of str to array
+        The carried variables by name; empty before the chain starts.
+    coefficients : mapping of str to array
+        Those in use; empty before the chain starts.
+    """
+
+    step_size: float = np.nan
+    inner_steps: int = 0
+    tuning: bool = True
+    warming: bool = False
+    noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    slow: np.ndarray = field(default_factory=lambda: np.ones(1))
+    batched: bool = False
+    n_rows: int = 0
+    state: Mapping[str, np.ndarray] = field(default_factory=dict)
+    coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> np.ndarray:
+        """The rate h V / 2 that gradients add by measurement, (d,)."""
+        if not self.noise.any():
+            return self.noise  # also before there is a step size
+        return self.step_size * self.noise / 2
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a user should be told at a draw.
+
+    Attributes
+    ----------
+    text : str
+    level : {"info", "warn"}
+    """
+
+    text: str
+    level: Literal["info", "warn"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Algorithm(ABC):
+    """A stochastic-gradient MCMC algorithm: a value that knows no model, no data and no chain.
+
+    Its fields are its hyper-parameters. Only `name`, `coefficients` and `update` must be given, and
+    `initial_state` if it carries more than q. The rest lets it be tuned (`step_bias`, `capacity`)
+    and watched (`virial`, `widening`, `settled`, `longest_step`).
 
     Examples
     --------
+    Langevin dynamics with averaged noise (Leimkuhler and Matthews, 2013):
+
     >>> import pymc as pm
-    >>> from pymc_sgmcmc.step.step_method import SGMCMC
-    >>> class AveragedLangevin(SGMCMC):
+    >>> from pymc_sgmcmc import SGMCMC, Algorithm
+    >>> class AveragedLangevin(Algorithm):
     ...     name = "averaged_langevin"
-    ...     def initial_state(self, rng):
-    ...         return {"z": rng.standard_normal(self.target.size)}
-    ...     def coefficients(self):
+    ...     def initial_state(self, rng, context):
+    ...         return {"z": rng.standard_normal(self.size)}
+    ...     def coefficients(self, context):
     ...         return {"temperature": self.temperature}
     ...     def update(self, q, z_before, *, grad, h, noise, temperature):
     ...         z = noise()
     ...         return q - h * grad(q) + (h * temperature / 2) ** 0.5 * (z_before + z), z
     >>> with pm.Model():
     ...     x = pm.Normal("x", sigma=3.0, shape=10)
-    ...     step = AveragedLangevin(step_size=1.0)
+    ...     step = SGMCMC(algorithm=AveragedLangevin(), step_size=1.0)
     ...     idata = pm.sample(step=step, progressbar=False, random_seed=1)
     >>> float(idata.posterior["x"].std().round())
     3.0
@@ -47,164 +135,161 @@ class Sampler:
 
     name: ClassVar[str]
     """What PyMC shows and stores it as."""
-    integrator: str | None = None
-    """The word of flows, or the name, of its integrator; for `kinetic` only."""
     absorbs_noise: ClassVar[bool] = False
     """Whether gradient noise of unknown size is taken up by a thermostat."""
-    keeps_its_law: bool = True
-    """Whether all draws after tuning are from one distribution."""
-    descends: ClassVar[bool] = True
-    """Whether it goes downhill, to a mode, where no noise is injected."""
     curves: ClassVar[bool] = False
     """Whether it stays on the manifolds of its variables."""
     corrects: ClassVar[bool] = False
     """Whether it accepts and rejects by U, and so is right wherever gradients lead."""
     trajectories: ClassVar[bool] = False
     """Whether only draws are from the law, and what is between them may be rejected."""
-    default_tune_steps = 1000
-    """Draws of tuning where `pm.sample` is not told."""
-    extra_stats: ClassVar[tuple[str, ...]] = ()
-    """Names of this sampler's own stats: those of `kinetic_temperature` and `thermostat` that it
-    has, of `sequences`, whose last value in a draw is the stat, and of carried scalars."""
+    judges_draws: ClassVar[bool] = False
+    """Whether the chain asks `judge` at the end of each draw."""
+    stats: ClassVar[tuple[str, ...]] = ()
+    """Names of its own sample stats: those of `kinetic_temperature` and `thermostat` that it has,
+    of `planned`, whose last value in a draw is the stat, and of carried scalars."""
     learned: ClassVar[tuple[str, ...]] = ()
     """Names of the carried variables that are learned: a divergence leaves them as they were."""
+    kept_energy: ClassVar[tuple[str, ...]] = ()
+    """Carried variables that are U ("u") and its gradient ("g") on all rows at q: they are taken
+    anew where other step methods, or new data, have changed U since the last draw."""
 
-    def initial_state(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Fresh values of the variables that the update carries beside q, by name; none here."""
+    setting: Setting = field(default=Setting(), repr=False)
+
+    def within(self, setting: Setting) -> Self:
+        """Return the algorithm for another setting."""
+        return replace(self, setting=setting)
+
+    @property
+    def size(self) -> int:
+        """d, the length of q."""
+        return self.setting.size
+
+    @property
+    def space(self) -> Space:
+        """Where q moves."""
+        return self.setting.space
+
+    @property
+    def temperature(self) -> float:
+        """T: the target is exp(-U / T)."""
+        return self.setting.temperature
+
+    @property
+    def keeps_its_law(self) -> bool:
+        """Whether all draws after tuning are from one distribution."""
+        return True
+
+    @property
+    def descends(self) -> bool:
+        """Whether it goes downhill, to a mode, where no noise is injected."""
+        return True
+
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, np.ndarray]:
+        """Return fresh values of the variables that are carried beside q, by name; none here."""
         return {}
 
     @abstractmethod
-    def coefficients(self) -> dict[str, np.ndarray]:
-        """Numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
+    def coefficients(self, context: Context) -> dict[str, np.ndarray]:
+        """Return numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
+
+    def planned(self, steps: np.ndarray, *, tuning: bool) -> dict[str, np.ndarray]:
+        """Return numbers of the update that change with the inner step, by name, at `steps`.
+
+        `steps`: absolute counts (0, 1, ...) of the coming inner steps of the chain.
+        """
+        return {}
+
+    @abstractmethod
+    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
+        """Return the new ``(q, *state)`` after one inner step, with one call of ``grad(q)``.
+
+        ``grad(q)``: the minibatch gradient of U, (d,), and then ``grad.potential()``: U there, and
+        ``grad.keep(g)``: what counts as the step's gradient in its place. ``h``: the step size;
+        ``noise()``: fresh standard normals, (d,). `numbers`: those of `planned` at this step, and
+        the coefficients.
+        """
 
     def step_bias(self, h: float, curvature: float) -> float:
-        """The relative error of a posterior variance that a step size h > 0 alone may cause.
+        """Return the relative error of a posterior variance that a step size h > 0 may cause.
 
         `curvature`: the largest one of U. Grows with h: a step size is chosen by it. NaN: unknown.
         """
         return np.nan
 
     def capacity(self) -> float:
-        """The noise that is injected, as a rate: gradients of variance V add h V / 2 to it."""
+        """Return the noise that is injected, as a rate: gradients of variance V add h V / 2."""
         return np.nan
 
     def longest_step(self, curvature: float) -> float:
-        """The step size that is stable where U has a `curvature` > 0, and longer ones are not."""
+        """Return the step size that is stable at a `curvature` > 0 of U; longer ones are not."""
         return np.inf
 
     def noise_rule(self, room: float, count: int) -> NoiseRule:
-        """What noise its gradients may have, where a rate h V / 2 of `room` is tolerable.
+        """Return what noise its gradients may have, where a rate h V / 2 of `room` is tolerable.
 
         `count`: of the batches that V is known from.
         """
         return Heating(room)
 
     def virial(self, q, *state, g, h, **numbers) -> TensorVariable | None:
-        """What the mean of q g is by the sampler's balance, (steps, d), whatever U is; or None.
+        """Return the mean of q g by the sampler's balance, (steps, d), whatever U is; or None.
 
         `q`, `state`: before each step, (steps, d) or (steps, 1); ``g``: the gradient of the step;
         ``h``: (steps, 1). `numbers`: as those of `update`.
         """
         return None
 
-    def widening(self, rate: np.ndarray) -> np.ndarray:
-        """What gradient noise adds to posterior variances, relatively, (d,).
+    def widening(self, rate: np.ndarray, context: Context) -> np.ndarray:
+        """Return what gradient noise adds to posterior variances, relatively, (d,).
 
         `rate`: its h V / 2, less the noise estimate, (d,).
         """
         return rate / self.capacity()
 
-    def settled(self, rate: np.ndarray) -> float | None:
-        """The friction that thermostats settle at, on average over the coordinates.
+    def settled(self, rate: np.ndarray, context: Context) -> float | None:
+        """Return the friction that thermostats settle at, on average over the coordinates.
 
         `rate`: h V / 2, (d,).
         """
         return None
 
-    def sequences(self, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """Numbers of the update that change with the inner step, by name, at each of `steps`.
-
-        `steps`: absolute counts (0, 1, ...) of the coming inner steps of the chain; `self.tune`
-        says whether it is tuning. All else must be a pure function of the hyper-parameters.
-        """
-        return {}
-
-    def notice(self) -> SamplerWarning | None:
-        """What the user should be told at the coming draw, which follows `self.inner_steps`."""
+    def message(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Message | None:
+        """Return what the user should be told at a draw of `steps` steps after `inner_steps`."""
         return None
 
-    @abstractmethod
-    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
-        """One inner step: the new ``(q, *state)``, with one call of ``grad(q)``.
+    def judge(
+        self,
+        start: Mapping[str, np.ndarray],
+        end: Mapping[str, np.ndarray],
+        normal: float,
+        draw: int,
+        *,
+        tuning: bool,
+    ) -> tuple[bool, dict[str, np.ndarray]]:
+        """Return whether the end of a draw is accepted, and the carried variables after that.
 
-        ``grad(q)``: the minibatch gradient of U, (d,), and then ``grad.potential()``: U there, and
-        ``grad.keep(g)``: what counts as the step's gradient in its place. ``h``: the step size;
-        ``noise()``: fresh standard normals, (d,). `numbers`: those of `sequences` at this step, and
-        the coefficients.
+        `start`, `end`: the carried variables, with "u", U on all rows. `normal`: a standard normal.
         """
-
-    def _check_tunable(self) -> None:
-        """Raise where the sampler does not say what tuning needs to know."""
-        if np.isnan(self.capacity()) or (self.step_size is None and np.isnan(self.step_bias(1, 1))):
-            raise NotImplementedError(
-                f"{self.name} cannot be tuned: it does not say its bias and what noise it injects. "
-                "Give it a step_size, and leave out what else is automatic."
-            )
-
-    def _check_target(self, settings: Settings) -> None:
-        """Raise where variables are on manifolds and the sampler would leave them."""
-        if not self.space.curved:
-            return
-        names = [
-            f"{var.name!r} ({manifold.name})"
-            for var, manifold in zip(self.target.vars, self.space.manifolds, strict=True)
-            if manifold is not FLAT
-        ]
-        if not self.curves:
-            raise ValueError(
-                f"{self.name} would leave the manifolds of {', '.join(names)}: use SGGMC, gSGNHT "
-                "or GMC, which follow them."
-            )
-        if settings.tunes() or settings.metric is not None:
-            raise NotImplementedError(
-                f"On the manifolds of {', '.join(names)} nothing is tuned, and there is no metric: "
-                f"give {self.name} a step_size, and leave out metric, gradient and what is 'auto'."
-            )
-
-    def _check_exploration(self) -> None:
-        """Raise where the schedule has steps without noise, and they would lead to no mode."""
-        if not self.descends and self._explores(np.zeros(1)) is not None:
-            raise ValueError(
-                f"step_size={self.step_size!r} has an exploration stage, without noise, in which "
-                f"{self.name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
-            )
+        raise NotImplementedError
 
     def kinetic(self, p_before, p_after, g, h):
-        """p.p / d, added over the inner steps, for samplers with a momentum."""
-        energy = kinetic_energy(self.integrator, p_before, p_after, g, h)
+        """Return p.p / d, added over the inner steps, for algorithms with a momentum."""
+        energy = kinetic_energy(self.reads_momentum_by, p_before, p_after, g, h)
         return energy / self.space.dimension
 
-    def injected(self, total: np.ndarray, name: str) -> np.ndarray:
-        """What is left of the noise `total`, a rate called `name`, less the noise estimate."""
-        return injected(total, name, self.noise_estimate, self.measured(), self._is_batched())
+    @property
+    def reads_momentum_by(self) -> str | None:
+        """The word of flows, or the name, of the integrator, by which `kinetic` reads p."""
+        return None
 
-    def subtracted(self) -> np.ndarray:
-        """The noise estimate as a rate, (d,) or ()."""
-        if isinstance(self.noise_estimate, str):
-            return np.minimum(self.measured(), self.capacity())
-        return np.asarray(self.noise_estimate, dtype=float)
+    def injected(self, total: np.ndarray, name: str, context: Context) -> np.ndarray:
+        """Return what is left of the noise `total`, a rate called `name`, less the estimate."""
+        estimate = self.setting.noise_estimate
+        return noise_to_inject(total, name, estimate, context.measured, context.batched)
 
-    def measured(self) -> np.ndarray:
-        """The h V / 2 that tuning has measured, (d,)."""
-        if not self.tuned.noise.any():
-            return self.tuned.noise  # also before there is a step size
-        return self._coming_step_size() * self.tuned.noise / 2
-
-    def _is_batched(self) -> bool:
-        """Whether batches are drawn independently, and are not all rows."""
-        return self._is_noisy() and self._source.independent
-
-    def _is_noisy(self) -> bool:
-        """Whether batches are not all rows."""
-        batches = zip(self._lengths, self.tuned.batch_sizes, strict=True)
-        return any(self._source.share(int(n), size) > 0 for n, size in batches)
+    def subtracted(self, context: Context) -> np.ndarray:
+        """Return the noise estimate as a rate, (d,) or ()."""
+        if isinstance(self.setting.noise_estimate, str):
+            return np.minimum(context.measured, self.capacity())
+        return np.asarray(self.setting.noise_estimate, dtype=float)

@@ -7,9 +7,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from pymc_sgmcmc._utils.arguments import check_fields
-from pymc_sgmcmc._utils.constraints import Positive, Whole
+from pymc_sgmcmc._utils.constraints import Instance, Optional, Positive, Whole
+from pymc_sgmcmc.dynamics.algorithm import Message
 
-__all__ = ["Annealing", "GeometricAnnealing", "PowerAnnealing"]
+__all__ = ["Annealing", "Cooling", "GeometricAnnealing", "PowerAnnealing"]
 
 
 class Annealing(ABC):
@@ -124,3 +125,51 @@ class GeometricAnnealing(Annealing):
     def __call__(self, steps: np.ndarray) -> np.ndarray:
         share = np.minimum(np.asarray(steps, dtype=float) / self.length, 1.0)
         return self.initial * (self.final / self.initial) ** share
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """The temperature of each inner step, of an algorithm that becomes an optimiser as it falls.
+
+    Parameters
+    ----------
+    annealing : Annealing or None
+        At the inner step t the temperature is T / annealing(t). None: it stays T.
+    exploration : int or None
+        Inner steps before refinement, where the temperature is 0; None: there is none.
+    """
+
+    arguments: ClassVar = {
+        "annealing": Optional(
+            Instance(Annealing, "a schedule of inverse temperatures: pass PowerAnnealing(...), "
+                                "GeometricAnnealing(...), or None to sample")
+        ),
+        "exploration": Optional(Whole()),
+    }  # fmt: skip
+
+    annealing: Annealing | None
+    exploration: int | None
+
+    def __post_init__(self):
+        if self.exploration is not None and self.annealing is None:
+            raise ValueError(
+                f"exploration={self.exploration!r} says when refinement begins, and without "
+                "annealing there is none: pass annealing=PowerAnnealing(...), or leave it out."
+            )
+
+    def planned(self, steps: np.ndarray, temperature: float) -> dict[str, np.ndarray]:
+        """Return the temperature at absolute counts `steps`, where it is at first `temperature`."""
+        temperatures = np.full(len(steps), temperature)
+        if self.annealing is not None:
+            temperatures = temperatures / self.annealing(steps)
+        if self.exploration is not None:
+            temperatures = np.where(steps < self.exploration, temperatures, 0.0)
+        return {"temperature": temperatures}
+
+    def message(self, name: str, draw: int, inner_steps: int, steps: int) -> Message | None:
+        """Return what to say of an algorithm called `name` in the draw where refinement begins."""
+        begins = self.exploration
+        if begins is None or not 0 <= begins - inner_steps < steps:
+            return None
+        text = f"{name}, draw {draw}: refinement begins. What follows is descent to a mode."
+        return Message(text, "info")

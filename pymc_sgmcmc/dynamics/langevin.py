@@ -1,17 +1,19 @@
-"""What samplers without a momentum share: Langevin dynamics by Euler's steps."""
+"""What algorithms without a momentum share: Langevin dynamics by Euler's steps."""
 
 from abc import ABC
+from dataclasses import dataclass
 
-from pymc_sgmcmc.step.step_method import SGMCMC
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 
 __all__ = ["Langevin"]
 
 
-class Langevin(SGMCMC, ABC):
-    """A sampler that steps against the gradient, and whose noise makes the temperature."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Langevin(Algorithm, ABC):
+    """An algorithm that steps against the gradient, and whose noise makes the temperature."""
 
     def step_bias(self, h, curvature):
-        """None on a Gaussian of curvature 1, and of first order elsewhere."""
+        """Return none on a Gaussian of curvature 1, and one of first order elsewhere."""
         return h * max(curvature, 1.0) * 0.5
 
     def capacity(self):

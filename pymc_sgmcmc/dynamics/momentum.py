@@ -1,46 +1,48 @@
-"""What samplers with a momentum share: how it starts, and what their friction allows."""
+"""What algorithms with a momentum share: how it starts, and what their friction allows."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pymc_sgmcmc._utils.argument_rows import THERMAL_MASS
 from pymc_sgmcmc._utils.validation import per_coordinate
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.splittings import longest_step, step_bias
 from pymc_sgmcmc.dynamics.thermostats import Thermostat
-from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["Momentum", "Thermostatted"]
 
 
-class Momentum(SGMCMC, ABC):
-    """A sampler with a momentum p, which friction slows down and noise kicks.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Momentum(Algorithm, ABC):
+    """An algorithm with a momentum p, which friction slows down and noise kicks."""
 
-    `rate` is that friction, as the user gives it by the name `rate_name`: > 0, shape () or (d,).
-    """
-
-    extra_stats = ("kinetic_temperature",)
+    stats = ("kinetic_temperature",)
     rate_name: ClassVar[str] = "friction"
+    """What the user calls `rate`."""
 
     @property
+    @abstractmethod
     def rate(self) -> Any:
-        return getattr(self, self.rate_name)
+        """The friction as the user gives it: > 0, shape () or (d,)."""
 
     @property
+    @abstractmethod
     def scheme(self) -> str:
         """The splitting by whose bias and stability a step size is chosen."""
-        return self.integrator
 
-    def initial_state(self, rng):
-        planned = self.sequences(np.array([self.inner_steps]))
+    def initial_state(self, rng, context):
+        planned = self.planned(np.array([context.inner_steps]), tuning=context.tuning)
         spread = np.sqrt(planned.get("temperature", self.temperature))
-        return super().initial_state(rng) | {"p": spread * rng.standard_normal(self.target.size)}
+        return {"p": spread * rng.standard_normal(self.size)}
 
-    def coefficients(self):
-        rate = per_coordinate(self.rate_name, self.rate, self.target.size)
+    def coefficients(self, context):
+        rate = per_coordinate(self.rate_name, self.rate, self.size)
         name = f"{self.rate_name} x temperature = {self.rate!r} x {self.temperature!r}"
-        diffusion = self.injected(rate * self.temperature, name)
+        diffusion = self.injected(rate * self.temperature, name, context)
         return {self.rate_name: rate, "diffusion": diffusion}
 
     def step_bias(self, h, curvature):
@@ -54,53 +56,56 @@ class Momentum(SGMCMC, ABC):
         return longest_step(self.scheme, curvature, float(np.max(self.rate)))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Thermostatted(Momentum, ABC):
-    """A sampler whose friction is a thermostat, `bath`, that settles where the noise asks for it.
+    """An algorithm whose friction is a thermostat, that settles where the noise asks for it.
 
     `rate` is where that is without gradient noise: the diffusion A.
 
     Parameters
     ----------
-    vars : list of variables, optional
+    diffusion : float or array of shape (d,)
+        A > 0.
     thermal_mass : "auto" or float
         Q > 0.
-    **kwargs
-        As for all samplers.
     """
 
-    descends = False
     absorbs_noise = True
-    arguments: ClassVar = {
-        "thermal_mass": THERMAL_MASS,
-    }
-    extra_stats = (*Momentum.extra_stats, "thermostat")
+    stats = (*Momentum.stats, "thermostat")
     rate_name = "diffusion"
 
-    def __init__(self, vars: Any = None, *, thermal_mass: Any, **kwargs):
-        self.thermal_mass = thermal_mass
-        super().__init__(vars, **kwargs)
+    diffusion: Any = 1.0
+    thermal_mass: Any = hyperparameter(THERMAL_MASS, default="auto")
+
+    @property
+    def rate(self):
+        return self.diffusion
+
+    @property
+    def descends(self):
+        return False
 
     @property
     @abstractmethod
     def bath(self) -> Thermostat:
         """What drives its friction."""
 
-    def initial_state(self, rng):
-        friction = self.rate + np.zeros(self.target.size)
-        if not isinstance(self.noise_estimate, str):  # else the noise measured is subtracted
-            friction = friction + self.measured() / self.temperature
-        return super().initial_state(rng) | {"xi": self.bath.start(friction)}
+    def initial_state(self, rng, context):
+        friction = self.rate + np.zeros(self.size)
+        if not isinstance(self.setting.noise_estimate, str):  # else what is measured is subtracted
+            friction = friction + context.measured / self.temperature
+        return super().initial_state(rng, context) | {"xi": self.bath.start(friction)}
 
-    def coefficients(self):
-        numbers = super().coefficients()
+    def coefficients(self, context):
+        numbers = super().coefficients(context)
         self.bath.check(self.rate)
-        warming = self.tuned.warming  # and then its friction is at rest
-        mass = np.inf if warming else self.bath.mass(self.thermal_mass, self.rate)
+        # Its friction rests while nothing has been learned.
+        mass = np.inf if context.warming else self.bath.mass(self.thermal_mass, self.rate)
         return numbers | {"temperature": self.temperature, "mass": mass}
 
-    def widening(self, rate):
+    def widening(self, rate, context):
         return self.bath.widening(rate / self.capacity())
 
-    def settled(self, rate):
+    def settled(self, rate, context):
         noise = rate.sum() / self.space.dimension
-        return (float(np.mean(self._coefficients["diffusion"])) + noise) / self.temperature
+        return (float(np.mean(context.coefficients["diffusion"])) + noise) / self.temperature

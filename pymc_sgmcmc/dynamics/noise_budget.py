@@ -6,13 +6,13 @@ import numpy as np
 
 from pymc_sgmcmc._utils.validation import per_coordinate
 
-__all__ = ["injected"]
+__all__ = ["noise_to_inject"]
 
 
-def injected(
+def noise_to_inject(
     total: np.ndarray, name: str, estimate: Any, measured: np.ndarray, batched: bool
 ) -> np.ndarray:
-    """What is to be injected, so that with the noise of the gradients it makes `total`.
+    """Return what is to be injected, so that with the noise of the gradients it makes `total`.
 
     Parameters
     ----------

@@ -1,103 +1,76 @@
-"""RMSProp's running mean of squared gradients, from which samplers make a metric."""
+"""RMSProp's running mean of squared gradients, from which algorithms make a metric."""
 
-from abc import ABC
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from pymc.stats.convergence import SamplerWarning, WarningType
 
-from pymc_sgmcmc._utils.constraints import NotTaken, Positive
-from pymc_sgmcmc.step.step_method import SGMCMC
+from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc.dynamics.algorithm import Message
 
 __all__ = ["RMSProp", "mean_square", "metric"]
 
 
 def mean_square(v, gradient, rows, decay):
-    """The running mean of the squares of mean gradients, those of U over the rows."""
+    """Return the running mean of the squares of mean gradients, those of U over the rows."""
     return decay * v + (1 - decay) * (gradient / rows) ** 2
 
 
 def metric(v, damping):
-    """PSGLD's metric; that of momentum samplers is its square root."""
+    """Return PSGLD's metric; that of momentum samplers is its square root."""
     return 1 / (damping + v**0.5)
 
 
-class RMSProp(SGMCMC, ABC):
-    """A sampler with such a metric, which adapts while it is tuned, and rests afterwards.
+@dataclass(frozen=True)
+class RMSProp:
+    """A metric that adapts while a chain is tuned.
 
-    It carries ``v``, and its update takes `decay`, `rows` and `damping`.
+    An algorithm that has it carries ``v``, and its update takes `decay`, `rows` and `damping`.
 
     Parameters
     ----------
-    vars : list of variables, optional
-        What to sample; default all continuous variables.
     decay : float
-        Of v, 0 < decay < 1; default 0.99. At first v is the plain mean of the squares and its
-        start, at which the metric is 1.
+        Of v, 0 < decay < 1. At first v is the plain mean of the squares and its start, at which the
+        metric is 1.
     damping : float
         > 0, in the units of a mean gradient f / N: where these are smaller, the metric is
-        1 / damping, and that of momentum samplers the root of it. Default 1e-5.
-    **kwargs
-        Common to all samplers: see :class:`~pymc_sgmcmc.SGMCMC`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of range, or there is a `noise_estimate`; the message names it.
+        1 / damping, and that of momentum samplers the root of it.
+    rests : bool
+        Whether the metric is at rest after tuning.
     """
 
-    arguments: ClassVar = {
-        "decay": Positive(below=1),
-        "damping": Positive(),
-        "noise_estimate": NotTaken("no noise is subtracted"),
-    }
-    learned = ("v",)
+    arguments: ClassVar = {"decay": Positive(below=1), "damping": Positive()}
 
-    def __init__(self, vars: Any = None, *, decay: float = 0.99, damping: float = 1e-5, **kwargs):
-        self.decay, self.damping = decay, damping
-        if "noise_estimate" in kwargs:
-            raise TypeError(
-                f"{type(self).__name__} subtracts no noise_estimate: take a larger batch or a "
-                "control variate."
-            )
-        super().__init__(vars, noise_estimate=0.0, **kwargs)
+    decay: float
+    damping: float
+    rests: bool = True
 
-    def initial_state(self, rng):
-        """With the v at which damping + sqrt(v), and every metric made of it, is 1."""
-        v = np.full(self.target.size, max(0.0, 1.0 - self.damping) ** 2)
-        return super().initial_state(rng) | {"v": v}
+    def start(self, size: int) -> dict[str, np.ndarray]:
+        """Return the v at which damping + sqrt(v), and every metric made of it, is 1."""
+        return {"v": np.full(size, max(0.0, 1.0 - self.damping) ** 2)}
 
-    @property
-    def rests(self) -> bool:
-        """Whether the metric is at rest after tuning."""
-        return self.keeps_its_law
+    def coefficients(self, n_rows: int, *, tunes_step: bool) -> dict[str, float]:
+        """Return N and the damping; N is 1 where a step size is tuned: gradients are about 1 then.
 
-    def adapted(self) -> np.ndarray:
-        """The metric of the chain as it is, (d,)."""
-        return metric(self._carried()["v"], self.damping)
+        `n_rows`: all rows of all minibatched likelihoods.
+        """
+        return {"rows": 1.0 if tunes_step else max(1, n_rows), "damping": self.damping}
 
-    def scales(self) -> dict[str, float]:
-        """N, which is 1 where a step size is tuned, as gradients are about 1 then; the damping."""
-        rows = 1.0 if self.step_size is None else max(1, self._lengths.sum())
-        return {"rows": rows, "damping": self.damping}
-
-    def sequences(self, steps):
-        """The decay at each step: at first a plain mean of the squares and the start; 1 at rest."""
-        adapts = self.tune or not self.rests
+    def planned(self, steps: np.ndarray, *, tuning: bool) -> dict[str, np.ndarray]:
+        """Return the decay at each step: at first a plain mean of squares and start; 1 at rest."""
         decay = np.minimum(self.decay, (steps + 1.0) / (steps + 2.0))
-        return {"decay": decay if adapts else np.ones(len(steps))}
+        return {"decay": decay if tuning or not self.rests else np.ones(len(steps))}
 
-    def longest_step(self, curvature):
-        known = self.step_size is None  # and then the metric is below 1
-        return super().longest_step(curvature) if known else np.inf
+    def metric(self, v: Any) -> Any:
+        """Return the metric at `v`, (d,)."""
+        return metric(v, self.damping)
 
-    def notice(self):
-        if not self.rests or self.draw or self.tune:
+    def message(self, name: str, draw: int, *, tuning: bool) -> Message | None:
+        """Return what to say of an algorithm called `name` that never adapts its metric."""
+        if not self.rests or draw or tuning:
             return None
-        return SamplerWarning(
-            WarningType.BAD_PARAMS,
-            f"{self.name}: tune=0 leaves no draw to adapt the metric in, and it is the identity. "
+        return Message(
+            f"{name}: tune=0 leaves no draw to adapt the metric in, and it is the identity. "
             "Let pm.sample tune for some hundred inner steps.",
             "warn",
-            step=0,
         )

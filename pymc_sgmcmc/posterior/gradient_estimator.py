@@ -1,18 +1,37 @@
 """U and its gradient as the kernel sees them: from one batch, in the sampler's coordinates."""
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc._utils.coordinates import apply, pull
+from pymc_sgmcmc._utils.coordinates import Coordinates, apply, pull
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.tuning.tuned import Tuned
 
-__all__ = ["Estimator"]
+__all__ = ["Estimator", "GradientFrame"]
+
+
+class GradientFrame(Protocol):
+    """The numbers that an estimate needs, whoever has found them.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        Centre and factor L of z.
+    control : bool
+        Whether the control variate is on.
+    anchor, anchor_gradient : array, shape (d,)
+        Its centre, and the gradient of the minibatched part of U there, on all rows.
+    """
+
+    coordinates: Coordinates
+    control: bool
+    anchor: np.ndarray
+    anchor_gradient: np.ndarray
 
 
 class Estimator:
@@ -46,20 +65,20 @@ class Estimator:
             self._batched = target.potential.estimator(exact_weight=0.0)
         self._arranged: tuple[list[np.ndarray] | None, dict[str, np.ndarray]] = None, {}
 
-    def numbers(self, tuned: Tuned) -> dict[str, np.ndarray]:
+    def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """The inputs of `bind`, by name."""
         numbers = {}
         if self.moves:
-            numbers |= {"centre": tuned.coordinates.centre, "factor": tuned.coordinates.factor}
+            numbers |= {"centre": of.coordinates.centre, "factor": of.coordinates.factor}
         if self._control:
             numbers |= {
-                "anchor_gradient": tuned.anchor_gradient,
-                "control": np.float64(tuned.control),
+                "anchor_gradient": of.anchor_gradient,
+                "control": np.float64(of.control),
             }
-            numbers |= self._slopes(tuned) if self._keeps else {"anchor": tuned.anchor}
+            numbers |= self._slopes(of) if self._keeps else {"anchor": of.anchor}
         return numbers
 
-    def symbols(self, tuned: Tuned) -> dict[str, TensorVariable]:
+    def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
         """Variables for the numbers: all have their shapes, but for what there is of each row."""
         return {
             name: pt.tensor(
@@ -67,14 +86,14 @@ class Estimator:
                 dtype=pytensor.config.floatX,
                 shape=(None, *value.shape[1:]) if name in self._arranged[1] else np.shape(value),
             )
-            for name, value in self.numbers(tuned).items()
+            for name, value in self.numbers(of).items()
         }
 
-    def _slopes(self, tuned: Tuned) -> dict[str, np.ndarray]:
+    def _slopes(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """The slopes of all rows at the anchor, as the source wants them; else zeros."""
         slopes = self._arranged[0]
-        if tuned.control:
-            slopes = self._target.row_slopes(tuned.anchor)
+        if of.control:
+            slopes = self._target.row_slopes(of.anchor)
         elif slopes is None or [*map(len, slopes)] != [*self._target.check_lengths()]:
             widths = map(len, self._target.potential.predictors)
             shapes = zip(self._target.check_lengths(), widths, strict=True)

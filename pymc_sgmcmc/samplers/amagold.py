@@ -1,18 +1,84 @@
 """Amortised Metropolis adjustment for SGHMC (Zhang, Cooper and De Sa, 2020)."""
 
-from typing import Any, ClassVar, final
+import math
+from dataclasses import dataclass
+from typing import ClassVar, final
 
+import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc._utils.constraints import Choice, Optional, Positive
-from pymc_sgmcmc.dynamics.amortised import Amortised
-from pymc_sgmcmc.step.settings import DEFAULT, GRADIENTS
+from pymc_sgmcmc._utils.constraints import Choice, NotTaken, Optional, Positive
+from pymc_sgmcmc._utils.validation import DEFAULT
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, gain
+from pymc_sgmcmc.dynamics.momentum import Momentum
+from pymc_sgmcmc.step.arguments import GRADIENTS
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["AMAGOLD"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AmortisedMetropolis(Momentum):
+    """The algorithm of AMAGOLD: it accepts or rejects by U on all rows, once a draw.
+
+    It carries its ``momentum``; ``r``, the log of the ratio of densities of the inner steps and of
+    their reverse, times the temperature; its potential ``u`` on all rows; the ``factor`` by which
+    tuning multiplies the step size; and the last ``acceptance``.
+    """
+
+    name = "amagold"
+    corrects = True
+    trajectories = True
+    judges_draws = True
+    learned = ("factor",)
+    stats = ("acceptance", "factor")
+    scheme = "symmetric"
+
+    friction: float = hyperparameter(Positive(), default=1.0)
+    target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.8)
+
+    @property
+    def rate(self):
+        return self.friction
+
+    @property
+    def descends(self):
+        return False
+
+    def initial_state(self, rng, context):
+        p = super().initial_state(rng, context)["p"]
+        return {"momentum": p, "r": 0.0, "u": np.nan, "factor": 1.0, "acceptance": 1.0}
+
+    def coefficients(self, context):
+        return {"friction": self.friction, "temperature": self.temperature}
+
+    def step_bias(self, h, curvature):
+        return h**2 * curvature / 4  # of what is proposed
+
+    def judge(self, start, end, normal, draw, *, tuning):
+        end = dict(end)
+        log_ratio = (start["u"] - end["u"] + float(end["r"])) / self.temperature
+        acceptance = math.exp(min(log_ratio, 0.0)) if np.isfinite(log_ratio) else 0.0
+        accepted = 0.5 * math.erfc(-normal / math.sqrt(2.0)) <= acceptance
+        if not accepted:
+            end |= {"momentum": -start["momentum"], "u": start["u"]}
+        if tuning and self.target_accept is not None:
+            end["factor"] = end["factor"] * math.exp(gain(draw) * (acceptance - self.target_accept))
+        return accepted, end | {"r": 0.0, "acceptance": acceptance}
+
+    def update(self, q, p, r, u, factor, acceptance, *, grad, h, noise, friction, temperature):
+        h = h * factor
+        x = h * friction / 2
+        q = q + h / 2 * p
+        g = grad(q)
+        new = ((1 - x) * p - h * g + pt.sqrt(4 * x * temperature) * noise()) / (1 + x)
+        r = r + h / 2 * pt.sum(g * (p + new))
+        return q + h / 2 * new, new, r, u, factor, acceptance
+
+
 @final
-class AMAGOLD(Amortised):
+class AMAGOLD(SGMCMC):
     r"""Amortised Metropolis adjustment of SGHMC by Zhang, Cooper and De Sa (2020), algorithm 1.
 
     Minibatch gradients without a bias: a draw is a trajectory of `steps_per_draw` inner steps, and
@@ -75,32 +141,22 @@ class AMAGOLD(Amortised):
     4.1
     """
 
-    name = "amagold"
+    algorithm_class = AmortisedMetropolis
     arguments: ClassVar = {
-        "friction": Positive(),
         "gradient": Optional(Choice((DEFAULT, *GRADIENTS))),
+        "noise_estimate": NotTaken("gradient noise is corrected exactly"),
     }
-    scheme = "symmetric"
 
-    def __init__(self, vars: Any = None, *, step_size: Any = None, friction: float = 1.0,
-                 target_accept: float | None = 0.8, gradient: str | None = None,
-                 **kwargs):  # fmt: skip
-        self.friction = friction
-        super().__init__(
-            vars, step_size=step_size, target_accept=target_accept, gradient=gradient, **kwargs
-        )
-
-    def coefficients(self):
-        return {"friction": self.friction, "temperature": self.temperature}
-
-    def step_bias(self, h, curvature):
-        return h**2 * curvature / 4  # of what is proposed
-
-    def update(self, q, p, r, u, factor, acceptance, *, grad, h, noise, friction, temperature):
-        h = h * factor
-        x = h * friction / 2
-        q = q + h / 2 * p
-        g = grad(q)
-        new = ((1 - x) * p - h * g + pt.sqrt(4 * x * temperature) * noise()) / (1 + x)
-        r = r + h / 2 * pt.sum(g * (p + new))
-        return q + h / 2 * new, new, r, u, factor, acceptance
+    @classmethod
+    def complete(cls, own, shared):
+        if "noise_estimate" in shared:
+            raise TypeError("AMAGOLD corrects gradient noise exactly: leave out noise_estimate.")
+        gradient = shared.get("gradient")
+        if shared.get("batches") == "epochs" or gradient == "svrg":
+            raise ValueError(
+                "AMAGOLD is exact where gradients do not remember the chain: batches='epochs' and "
+                "gradient='svrg' do. Use batches='random' and gradient='control_variate'."
+            )
+        has_step = shared.get("step_size") is not None
+        gradient = gradient or ("plain" if has_step else "control_variate")
+        return own, shared | {"gradient": gradient, "noise_estimate": 0.0}

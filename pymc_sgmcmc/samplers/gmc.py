@@ -1,18 +1,67 @@
 """Geodesic Monte Carlo (Byrne and Girolami, 2013), and in R^d Hamiltonian Monte Carlo."""
 
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Optional, Whole
-from pymc_sgmcmc.dynamics.metropolis import Metropolis, chosen
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, Metropolis, where_accepted
+from pymc_sgmcmc.step.refusals import ON_ALL_ROWS, on_all_rows
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["GMC"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GeodesicMonteCarlo(Metropolis):
+    """The algorithm of GMC."""
+
+    name = "gmc"
+    curves = True
+    trajectories = True
+
+    leapfrog_steps: int = hyperparameter(Whole(), default=10)
+    target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.65)
+
+    def initial_state(self, rng, context):
+        state, nothing = super().initial_state(rng, context), np.zeros(self.size)
+        start = {"start_q": nothing, "start_g": nothing, "start_u": state["u"], "energy": 0.0}
+        return {"momentum": nothing} | state | start
+
+    def planned(self, steps, *, tuning):
+        place, last = np.mod(steps, self.leapfrog_steps), self.leapfrog_steps - 1
+        ends = {"first": (place == 0) * 1.0, "last": (place == last) * 1.0}
+        return super().planned(steps, tuning=tuning) | ends
+
+    def update(self, q, p, g, u, factor, acceptance, start_q, start_g, start_u, energy, *,
+               grad, h, noise, gain, first, last, temperature):  # fmt: skip
+        h, space = h * factor, self.space
+        begins, ends = pt.gt(first, 0.5), pt.gt(last, 0.5)
+        fresh = pt.sqrt(temperature) * space.tangent(q, noise())
+        p, start_q, start_g, start_u = where_accepted(
+            begins, [fresh, q, g, u], [p, start_q, start_g, start_u]
+        )
+        energy = pt.switch(begins, u + pt.sum(p**2) / 2, energy)
+
+        p = p - h / 2 * space.tangent(q, g)
+        q, p = space.flow(q, p, h)
+        g, u = grad(q), grad.potential()
+        p = p - h / 2 * space.tangent(q, g)
+
+        log_ratio = (energy - u - pt.sum(p**2) / 2) / temperature
+        accepted, probability, factor = self.accept(log_ratio, noise()[0], factor, last * gain)
+        acceptance = pt.switch(ends, probability, acceptance)
+        kept = pt.or_(accepted, pt.invert(ends))
+        q, g, u = where_accepted(kept, [q, g, u], [start_q, start_g, start_u])
+        grad.keep(space.tangent(q, g))  # a proposal that is rejected may have none
+        return q, p, g, u, factor, acceptance, start_q, start_g, start_u, energy
+
+
 @final
-class GMC(Metropolis):
+class GMC(SGMCMC):
     r"""Geodesic Monte Carlo of Byrne and Girolami (2013), algorithm 1: exact, on manifolds.
 
     The exact sibling of :class:`~pymc_sgmcmc.SGGMC`. With the gradient g(q) of U on all rows, step
@@ -69,56 +118,17 @@ class GMC(Metropolis):
     True
     """
 
-    name = "gmc"
-    arguments: ClassVar = {
-        "leapfrog_steps": Whole(),
-        "steps_per_draw": Optional(Whole()),
-    }
-    curves = True
-    trajectories = True
-    extra_stats = ("acceptance", "factor")
+    algorithm_class = GeodesicMonteCarlo
+    arguments: ClassVar = ON_ALL_ROWS | {"steps_per_draw": Optional(Whole())}
 
-    def __init__(self, vars: Any = None, *, leapfrog_steps: int = 10,
-                 target_accept: float | None = 0.65, steps_per_draw: int | None = None,
-                 **kwargs):  # fmt: skip
-        self.leapfrog_steps = int(leapfrog_steps)
-        inner = leapfrog_steps if steps_per_draw is None else steps_per_draw
-        if inner % leapfrog_steps:
+    @classmethod
+    def complete(cls, own, shared):
+        length = own.get("leapfrog_steps", 10)
+        inner = shared.get("steps_per_draw")
+        inner = length if inner is None else inner
+        if inner % length:
             raise ValueError(
-                f"steps_per_draw={inner} is not a multiple of leapfrog_steps={leapfrog_steps}: "
+                f"steps_per_draw={inner} is not a multiple of leapfrog_steps={length}: "
                 "only the ends of trajectories are draws."
             )
-        super().__init__(vars, target_accept=target_accept, steps_per_draw=inner, **kwargs)
-
-    def initial_state(self, rng):
-        state, nothing = super().initial_state(rng), np.zeros(self.target.size)
-        start = {"start_q": nothing, "start_g": nothing, "start_u": state["u"], "energy": 0.0}
-        return {"momentum": nothing} | state | start
-
-    def sequences(self, steps):
-        place, last = np.mod(steps, self.leapfrog_steps), self.leapfrog_steps - 1
-        ends = {"first": (place == 0) * 1.0, "last": (place == last) * 1.0}
-        return super().sequences(steps) | ends
-
-    def update(self, q, p, g, u, factor, acceptance, start_q, start_g, start_u, energy, *,
-               grad, h, noise, gain, first, last, temperature):  # fmt: skip
-        h, space = h * factor, self.space
-        begins, ends = pt.gt(first, 0.5), pt.gt(last, 0.5)
-        fresh = pt.sqrt(temperature) * space.tangent(q, noise())
-        p, start_q, start_g, start_u = chosen(
-            begins, [fresh, q, g, u], [p, start_q, start_g, start_u]
-        )
-        energy = pt.switch(begins, u + pt.sum(p**2) / 2, energy)
-
-        p = p - h / 2 * space.tangent(q, g)
-        q, p = space.flow(q, p, h)
-        g, u = grad(q), grad.potential()
-        p = p - h / 2 * space.tangent(q, g)
-
-        log_ratio = (energy - u - pt.sum(p**2) / 2) / temperature
-        accepted, probability, factor = self.judged(log_ratio, noise()[0], factor, last * gain)
-        acceptance = pt.switch(ends, probability, acceptance)
-        kept = pt.or_(accepted, pt.invert(ends))
-        q, g, u = chosen(kept, [q, g, u], [start_q, start_g, start_u])
-        grad.keep(space.tangent(q, g))  # a proposal that is rejected may have none
-        return q, p, g, u, factor, acceptance, start_q, start_g, start_u, energy
+        return own, on_all_rows(cls.__name__, shared) | {"steps_per_draw": inner}

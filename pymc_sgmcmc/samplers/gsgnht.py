@@ -1,18 +1,54 @@
 """Geodesic stochastic gradient Nosé-Hoover thermostat (Liu, Zhu and Song, 2016)."""
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
 from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting
 from pymc_sgmcmc.dynamics.thermostats import Scalar
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["gSGNHT"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GeodesicNoseHoover(Thermostatted):
+    """The algorithm of gSGNHT."""
+
+    name = "gsgnht"
+    curves = True
+
+    diffusion: float = hyperparameter(Positive(), default=1.0)
+    integrator: str = hyperparameter(splitting(thermostat=True, curved=True), default="BAOAB")
+
+    @property
+    def bath(self):
+        return Scalar(self.space.dimension)
+
+    @property
+    def scheme(self):
+        return self.integrator
+
+    @property
+    def reads_momentum_by(self):
+        return self.integrator
+
+    def widening(self, rate, context):
+        return 0 * rate
+
+    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
+        return split(
+            spelled(self.integrator, thermostat=True), q, self.space.tangent(q, p), xi,
+            grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
+            heat=partial(self.bath.heat, temperature=temperature, mass=mass),
+        )  # fmt: skip
+
+
 @final
-class gSGNHT(Thermostatted):
+class gSGNHT(SGMCMC):
     r"""Geodesic stochastic gradient Nosé-Hoover thermostat of Liu et al. (2016), algorithm 2.
 
     :class:`~pymc_sgmcmc.SGGMC` with a friction xi that absorbs gradient noise of unknown size. With
@@ -71,28 +107,5 @@ class gSGNHT(Thermostatted):
     True
     """
 
-    name = "gsgnht"
-    arguments: ClassVar = {
-        "diffusion": Positive(),
-        "integrator": splitting(thermostat=True, curved=True),
-    }
-    curves = True
-
-    def __init__(self, vars: Any = None, *, step_size: Any, diffusion: float = 1.0,
-                 thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
-        self.diffusion, self.integrator = diffusion, integrator
-        super().__init__(vars, step_size=step_size, thermal_mass=thermal_mass, **kwargs)
-
-    @property
-    def bath(self):
-        return Scalar(self.space.dimension)
-
-    def widening(self, rate):
-        return 0 * rate
-
-    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
-        return split(
-            spelled(self.integrator, thermostat=True), q, self.space.tangent(q, p), xi,
-            grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
-            heat=partial(self.bath.heat, temperature=temperature, mass=mass),
-        )  # fmt: skip
+    algorithm_class = GeodesicNoseHoover
+    required: ClassVar = ("step_size",)

@@ -1,16 +1,43 @@
 """The Metropolis-adjusted Langevin algorithm (Roberts and Tweedie, 1996)."""
 
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.dynamics.metropolis import Metropolis, chosen
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, Metropolis, where_accepted
+from pymc_sgmcmc.step.refusals import ON_ALL_ROWS, on_all_rows
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["MALA"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MetropolisLangevin(Metropolis):
+    """The algorithm of MALA."""
+
+    name = "mala"
+
+    target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.574)
+
+    def virial(self, q, *state, g, h, gain, temperature):
+        return temperature + 0 * q
+
+    def update(self, q, g, u, factor, acceptance, *, grad, h, noise, gain, temperature):
+        h, z = h * factor, noise()
+        proposal = q - h * g + pt.sqrt(2 * h * temperature) * z
+        there = [proposal, grad(proposal), grad.potential()]
+        back = pt.sum((q - proposal + h * there[1]) ** 2) / (4 * h * temperature)
+        log_ratio = (u - there[2]) / temperature + pt.sum(z**2) / 2 - back
+        accepted, acceptance, factor = self.accept(log_ratio, noise()[0], factor, gain)
+        q, g, u = where_accepted(accepted, there, [q, g, u])
+        grad.keep(g)  # a proposal that is rejected may have none
+        return q, g, u, factor, acceptance
+
+
 @final
-class MALA(Metropolis):
+class MALA(SGMCMC):
     r"""Metropolis-adjusted Langevin algorithm of Roberts and Tweedie (1996): SGLD's exact sibling.
 
     With the gradient g(q) of U on all rows, step size h, temperature T, normals z and a uniform
@@ -60,22 +87,9 @@ class MALA(Metropolis):
     4.1
     """
 
-    name = "mala"
-    extra_stats = ("acceptance", "factor")
+    algorithm_class = MetropolisLangevin
+    arguments = ON_ALL_ROWS
 
-    def __init__(self, vars: Any = None, *, target_accept: float | None = 0.574, **kwargs):
-        super().__init__(vars, target_accept=target_accept, **kwargs)
-
-    def virial(self, q, *state, g, h, gain, temperature):
-        return temperature + 0 * q
-
-    def update(self, q, g, u, factor, acceptance, *, grad, h, noise, gain, temperature):
-        h, z = h * factor, noise()
-        proposal = q - h * g + pt.sqrt(2 * h * temperature) * z
-        there = [proposal, grad(proposal), grad.potential()]
-        back = pt.sum((q - proposal + h * there[1]) ** 2) / (4 * h * temperature)
-        log_ratio = (u - there[2]) / temperature + pt.sum(z**2) / 2 - back
-        accepted, acceptance, factor = self.judged(log_ratio, noise()[0], factor, gain)
-        q, g, u = chosen(accepted, there, [q, g, u])
-        grad.keep(g)  # a proposal that is rejected may have none
-        return q, g, u, factor, acceptance
+    @classmethod
+    def complete(cls, own, shared):
+        return own, on_all_rows(cls.__name__, shared)

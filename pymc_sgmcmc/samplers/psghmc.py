@@ -1,21 +1,90 @@
 """Stochastic gradient Hamiltonian Monte Carlo with scale adaptation (Springenberg et al., 2016)."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice, Numbers
+from pymc_sgmcmc._utils.validation import DEFAULT
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
 from pymc_sgmcmc.dynamics.splittings import ornstein_uhlenbeck, virial
-from pymc_sgmcmc.step.settings import DEFAULT, not_for_epochs
+from pymc_sgmcmc.step.arguments import not_for_epochs
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["PSGHMC"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScaleAdapted(Momentum):
+    """The algorithm of PSGHMC.
+
+    `subtracts`: whether V^ counts as the variance of the gradients' noise, which is subtracted.
+    """
+
+    name = "psghmc"
+    learned = ("v",)
+    scheme = "BAOAB"
+
+    friction: Any = hyperparameter(Numbers(), default=1.0)
+    decay: float = hyperparameter(RMSProp.arguments["decay"], default=0.99)
+    damping: float = hyperparameter(RMSProp.arguments["damping"], default=1e-5)
+    subtracts: bool = False
+
+    @property
+    def rate(self):
+        return self.friction
+
+    @property
+    def rmsprop(self) -> RMSProp:
+        """Its metric."""
+        return RMSProp(self.decay, self.damping)
+
+    def initial_state(self, rng, context):
+        return super().initial_state(rng, context) | self.rmsprop.start(self.size)
+
+    def coefficients(self, context):
+        tunes = self.setting.tunes_step
+        scales = self.rmsprop.coefficients(context.n_rows, tunes_step=tunes)
+        share = float(self.subtracts and context.batched) * scales["rows"] ** 2
+        return super().coefficients(context) | scales | {"share": share}
+
+    def planned(self, steps, *, tuning):
+        return self.rmsprop.planned(steps, tuning=tuning)
+
+    def longest_step(self, curvature):
+        known = self.setting.tunes_step  # and then the metric is below 1
+        return super().longest_step(curvature) if known else np.inf
+
+    def widening(self, rate, context):
+        v = context.state["v"]
+        subtracted = context.coefficients["share"] * v * context.step_size
+        adapted = self.rmsprop.metric(v)
+        rate, subtracted = adapted * rate, adapted * subtracted / 2
+        return (rate - np.minimum(subtracted, self.capacity())) / self.capacity()
+
+    def message(self, draw, inner_steps, steps, *, tuning):
+        return self.rmsprop.message(self.name, draw, tuning=tuning)
+
+    def virial(self, q, p, v, *, g, h, damping, friction, **numbers):
+        return virial(self.scheme, p, pt.sqrt(metric(v, damping)) * g, h, friction)
+
+    def update(self, q, p, v, *, grad, h, noise, decay, rows, damping, friction, diffusion,
+               share):  # fmt: skip
+        g = pt.sqrt(metric(v, damping))
+        f = grad(q)
+        p = p - h * g * f
+        q = q + h / 2 * g * p
+        left = pt.maximum(diffusion - share * h / 2 * g**2 * v, 0.0)
+        p = ornstein_uhlenbeck(p, friction, left, h, noise())
+        return q + h / 2 * g * p, p, mean_square(v, f, rows, decay)
+
+
 @final
-class PSGHMC(RMSProp, Momentum):
+class PSGHMC(SGMCMC):
     r"""Preconditioned, scale-adapted SGHMC of Springenberg et al. (2016), equation 8.
 
     SGHMC with a mass for each coordinate from a running mean V^ of squared gradients, which also
@@ -79,42 +148,15 @@ class PSGHMC(RMSProp, Momentum):
     4.1
     """
 
-    name = "psghmc"
-    arguments: ClassVar = {
-        "friction": Numbers(),
-        "noise_estimate": Choice(("metric", "none", DEFAULT)),
-    }
-    scheme = "BAOAB"
+    algorithm_class = ScaleAdapted
+    arguments: ClassVar = {"noise_estimate": Choice(("metric", "none", DEFAULT))}
 
-    def __init__(self, vars: Any = None, *, step_size: Any = None, friction: Any = 1.0,
-                 noise_estimate: str = DEFAULT, decay: float = 0.99, damping: float = 1e-5,
-                 **kwargs):  # fmt: skip
-        self.friction = friction
-        if noise_estimate == "metric" and kwargs.get("batches") == "epochs":
-            raise not_for_epochs(noise_estimate)
-        plain = step_size is not None and kwargs.get("gradient", "plain") == "plain"
-        self.subtracts = noise_estimate == "metric" or (noise_estimate == DEFAULT and plain)
-        super().__init__(vars, step_size=step_size, decay=decay, damping=damping, **kwargs)
-
-    def coefficients(self):
-        scales = self.scales()
-        share = float(self.subtracts and self._is_batched()) * scales["rows"] ** 2
-        return super().coefficients() | scales | {"share": share}
-
-    def widening(self, rate):
-        subtracted = self._coefficients["share"] * self._carried()["v"] * self._coming_step_size()
-        rate, subtracted = self.adapted() * rate, self.adapted() * subtracted / 2
-        return (rate - np.minimum(subtracted, self.capacity())) / self.capacity()
-
-    def virial(self, q, p, v, *, g, h, damping, friction, **numbers):
-        return virial(self.scheme, p, pt.sqrt(metric(v, damping)) * g, h, friction)
-
-    def update(self, q, p, v, *, grad, h, noise, decay, rows, damping, friction, diffusion,
-               share):  # fmt: skip
-        g = pt.sqrt(metric(v, damping))
-        f = grad(q)
-        p = p - h * g * f
-        q = q + h / 2 * g * p
-        left = pt.maximum(diffusion - share * h / 2 * g**2 * v, 0.0)
-        p = ornstein_uhlenbeck(p, friction, left, h, noise())
-        return q + h / 2 * g * p, p, mean_square(v, f, rows, decay)
+    @classmethod
+    def complete(cls, own, shared):
+        estimate = shared.pop("noise_estimate", DEFAULT)
+        if estimate == "metric" and shared.get("batches") == "epochs":
+            raise not_for_epochs(estimate)
+        has_step = shared.get("step_size") is not None
+        plain = has_step and shared.get("gradient", "plain") == "plain"
+        subtracts = estimate == "metric" or (estimate == DEFAULT and plain)
+        return own | {"subtracts": subtracts}, shared | {"noise_estimate": 0.0}

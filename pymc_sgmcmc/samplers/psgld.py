@@ -1,20 +1,82 @@
 """Preconditioned stochastic gradient Langevin dynamics (Li et al., 2016)."""
 
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.argument_rows import FLAG
 from pymc_sgmcmc._utils.constraints import Either, Positive, Zero
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.langevin import Langevin
 from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
+from pymc_sgmcmc.step.refusals import NO_ESTIMATE, without_noise_estimate
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["PSGLD"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreconditionedLangevin(Langevin):
+    """The algorithm of PSGLD."""
+
+    name = "psgld"
+    learned = ("v",)
+
+    decay: float = hyperparameter(Either(Zero(), Positive(below=1)), default=0.99)
+    damping: float = hyperparameter(RMSProp.arguments["damping"], default=1e-5)
+    gamma: bool = hyperparameter(FLAG, default=False)
+
+    @property
+    def rmsprop(self) -> RMSProp:
+        """Its metric."""
+        return RMSProp(self.decay, self.damping, rests=not self.gamma)
+
+    @property
+    def descends(self):
+        return not self.gamma
+
+    def initial_state(self, rng, context):
+        return self.rmsprop.start(self.size)
+
+    def coefficients(self, context):
+        tunes = self.setting.tunes_step
+        scales = self.rmsprop.coefficients(context.n_rows, tunes_step=tunes)
+        return scales | {"temperature": self.temperature}
+
+    def planned(self, steps, *, tuning):
+        return self.rmsprop.planned(steps, tuning=tuning)
+
+    def step_bias(self, h, curvature):
+        return np.nan if self.gamma else super().step_bias(h, curvature)
+
+    def longest_step(self, curvature):
+        known = self.setting.tunes_step  # and then the metric is below 1
+        return super().longest_step(curvature) if known else np.inf
+
+    def widening(self, rate, context):
+        return rate * self.rmsprop.metric(context.state["v"]) / self.temperature
+
+    def message(self, draw, inner_steps, steps, *, tuning):
+        return self.rmsprop.message(self.name, draw, tuning=tuning)
+
+    def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
+        return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)
+
+    def update(self, q, v, *, grad, h, noise, decay, rows, damping, temperature):
+        g = grad(q)
+        v = mean_square(v, g, rows, decay)
+        G = metric(v, damping)
+        new = q - h * G * g + pt.sqrt(2 * h * temperature * G) * noise()
+        if self.gamma:
+            signs = pt.switch(pt.lt(noise(), 0), -1.0, 1.0)
+            new = new + h * temperature * signs * pt.grad(pt.sum(signs * G), q)
+        return new, v
+
+
 @final
-class PSGLD(RMSProp, Langevin):
+class PSGLD(SGMCMC):
     r"""Preconditioned SGLD of Li, Chen, Carlson and Carin (2016), algorithm 1.
 
     Langevin dynamics with the metric of RMSProp. With the minibatch gradient g(q) of U on N rows,
@@ -71,39 +133,9 @@ class PSGLD(RMSProp, Langevin):
     4.1
     """
 
-    name = "psgld"
-    arguments: ClassVar = {
-        "decay": Either(Zero(), Positive(below=1)),
-        "gamma": FLAG,
-    }
+    algorithm_class = PreconditionedLangevin
+    arguments: ClassVar = {"noise_estimate": NO_ESTIMATE}
 
-    def __init__(self, vars: Any = None, *, decay: float = 0.99, damping: float = 1e-5,
-                 gamma: bool = False, **kwargs):  # fmt: skip
-        self.gamma, self.descends = gamma, not gamma
-        super().__init__(vars, decay=decay, damping=damping, **kwargs)
-
-    @property
-    def rests(self):
-        return not self.gamma
-
-    def coefficients(self):
-        return self.scales() | {"temperature": self.temperature}
-
-    def step_bias(self, h, curvature):
-        return np.nan if self.gamma else super().step_bias(h, curvature)
-
-    def widening(self, rate):
-        return rate * self.adapted() / self.temperature
-
-    def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
-        return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)
-
-    def update(self, q, v, *, grad, h, noise, decay, rows, damping, temperature):
-        g = grad(q)
-        v = mean_square(v, g, rows, decay)
-        G = metric(v, damping)
-        new = q - h * G * g + pt.sqrt(2 * h * temperature * G) * noise()
-        if self.gamma:
-            signs = pt.switch(pt.lt(noise(), 0), -1.0, 1.0)
-            new = new + h * temperature * signs * pt.grad(pt.sum(signs * G), q)
-        return new, v
+    @classmethod
+    def complete(cls, own, shared):
+        return own, without_noise_estimate(cls.__name__, shared)

@@ -1,6 +1,8 @@
 """The complete recipe for stochastic gradient MCMC (Ma, Chen and Fox, 2015)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from pymc_sgmcmc._utils.constraints import Function, MappingOf, Optional
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.block_matrices import (
     block_of,
     check_names,
@@ -16,9 +19,102 @@ from pymc_sgmcmc.dynamics.block_matrices import (
     row_of,
     times,
 )
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["Recipe"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decomposed(Algorithm, ABC):
+    """An algorithm that is given by the matrices D and Q of Ma, Chen and Fox (2015)."""
+
+    @property
+    def descends(self):
+        return False
+
+    @abstractmethod
+    def diffusion(self, **at: Any) -> Mapping[str, Any]:
+        """Return the blocks of D, by the name of the variable."""
+
+    @abstractmethod
+    def curl(self, **at: Any) -> Mapping[tuple[str, str], Any]:
+        """Return the blocks of Q above the diagonal, by pairs of names."""
+
+    @abstractmethod
+    def auxiliary_energy(self, **at: Any) -> Any:
+        """Return what is added to U, a scalar."""
+
+    @abstractmethod
+    def starts(self) -> Mapping[str, Callable]:
+        """Return ``start(rng, d)`` of each auxiliary variable, by name."""
+
+    def initial_state(self, rng, context):
+        state = {name: np.asarray(start(rng, self.size)) for name, start in self.starts().items()}
+        if "q" in state or np.shape(state.get("p", [0])) == ():
+            raise ValueError("auxiliary: q is the position, and p, a momentum, has shape (d,).")
+        return state
+
+    def coefficients(self, context):
+        return {"temperature": self.temperature}
+
+    def update(self, q, *auxiliary, grad, h, noise, temperature):
+        names = list(self.starts())
+        now = {"q": q} | dict(zip(names, auxiliary, strict=True))
+        g, new = grad(q), dict(now)
+        for name in [*names, "q"]:
+            new[name] = self._moved(name, now, new, g, h, noise, temperature)
+        return new["q"], *(new[each] for each in names)
+
+    def _moved(self, name, now, new, g, h, noise, temperature):
+        """Return the variable `name` after its part of the step."""
+        at = {each: value.copy() for each, value in new.items()}  # symbols of their own
+        energy = self.auxiliary_energy(**at)
+        D, Q = self.diffusion(**at), self.curl(**at)
+        check_names(at, D, Q)
+        value = now[name]
+        for other, block in row_of(name, D, Q).items():
+            slope = g if other == "q" else 0.0
+            if at[other] in ancestors([energy]):
+                slope = slope + pt.grad(energy, at[other])
+            value = value - h * times(block, slope, value)
+            value = value + h * temperature * divergence(block, at[other], at[name])
+        if name in D:
+            z = noise() if value.type.ndim else noise()[0]
+            value = value + pt.sqrt(2 * h * temperature) * times(root(block_of(D[name])), z, value)
+        return value
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CompleteRecipe(Decomposed):
+    """The algorithm of Recipe: functions that a user gives."""
+
+    name = "recipe"
+
+    D: Callable = hyperparameter(
+        Function("q and the auxiliary variables, for the diffusion by name")
+    )
+    Q: Callable | None = hyperparameter(
+        Optional(Function("q and the auxiliary variables, for the curl by name")), default=None
+    )
+    energy: Callable | None = hyperparameter(
+        Optional(Function("q and the auxiliary variables")), default=None
+    )
+    auxiliary: Mapping[str, Callable] | None = hyperparameter(
+        Optional(MappingOf("functions of a generator and d, by name")), default=None
+    )
+
+    def diffusion(self, **at):
+        return self.D(**at)
+
+    def curl(self, **at):
+        return self.Q(**at) if self.Q else {}
+
+    def auxiliary_energy(self, **at):
+        return self.energy(**at) if self.energy else pt.zeros(())
+
+    def starts(self):
+        return self.auxiliary or {}
 
 
 class Recipe(SGMCMC):
@@ -82,52 +178,5 @@ class Recipe(SGMCMC):
     4.1
     """
 
-    name = "recipe"
-    arguments: ClassVar = {
-        "D": Function("q and the auxiliary variables, for the diffusion by name"),
-        "Q": Optional(Function("q and the auxiliary variables, for the curl by name")),
-        "energy": Optional(Function("q and the auxiliary variables")),
-        "auxiliary": Optional(MappingOf("functions of a generator and d, by name")),
-    }
-    descends = False
-
-    def __init__(self, vars: Any = None, *, step_size: Any, D: Callable, Q: Callable | None = None,
-                 energy: Callable | None = None, auxiliary: Mapping[str, Callable] | None = None,
-                 **kwargs):  # fmt: skip
-        self.D, self.Q, self.energy, self.auxiliary = D, Q, energy, dict(auxiliary or {})
-        super().__init__(vars, step_size=step_size, **kwargs)
-
-    def initial_state(self, rng):
-        d = self.target.size
-        state = {name: np.asarray(start(rng, d)) for name, start in self.auxiliary.items()}
-        if "q" in state or np.shape(state.get("p", [0])) == ():
-            raise ValueError("auxiliary: q is the position, and p, a momentum, has shape (d,).")
-        return state
-
-    def coefficients(self):
-        return {"temperature": self.temperature}
-
-    def update(self, q, *auxiliary, grad, h, noise, temperature):
-        now = {"q": q} | dict(zip(self.auxiliary, auxiliary, strict=True))
-        g, new = grad(q), dict(now)
-        for name in [*self.auxiliary, "q"]:
-            new[name] = self._moved(name, now, new, g, h, noise, temperature)
-        return new["q"], *(new[each] for each in self.auxiliary)
-
-    def _moved(self, name, now, new, g, h, noise, temperature):
-        """A variable after one step, given the `new` values of those that have moved."""
-        at = {each: value.copy() for each, value in new.items()}  # symbols of their own
-        energy = self.energy(**at) if self.energy else pt.zeros(())
-        D, Q = self.D(**at), self.Q(**at) if self.Q else {}
-        check_names(at, D, Q)
-        value = now[name]
-        for other, block in row_of(name, D, Q).items():
-            slope = g if other == "q" else 0.0
-            if at[other] in ancestors([energy]):
-                slope = slope + pt.grad(energy, at[other])
-            value = value - h * times(block, slope, value)
-            value = value + h * temperature * divergence(block, at[other], at[name])
-        if name in D:
-            z = noise() if value.type.ndim else noise()[0]
-            value = value + pt.sqrt(2 * h * temperature) * times(root(block_of(D[name])), z, value)
-        return value
+    algorithm_class = CompleteRecipe
+    required: ClassVar = ("step_size",)

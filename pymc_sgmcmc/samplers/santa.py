@@ -1,22 +1,133 @@
 """Stochastic annealing thermostats with adaptive momentum (Chen et al., 2016)."""
 
+import warnings
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
 
+import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice, Either, Numbers, Word
 from pymc_sgmcmc._utils.validation import is_word, per_coordinate
-from pymc_sgmcmc.dynamics.annealed import Annealed
+from pymc_sgmcmc.dynamics.annealing import Annealing, Cooling
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
 from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
 from pymc_sgmcmc.dynamics.thermostats import Refined
+from pymc_sgmcmc.step.refusals import NO_ESTIMATE, without_noise_estimate
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["Santa"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnnealedThermostat(Thermostatted):
+    """The algorithm of Santa."""
+
+    name = "santa"
+    learned = ("v",)
+    stats = (*Thermostatted.stats, "temperature")
+
+    diffusion: Any = hyperparameter(Either(Word("metric"), Numbers()), default=1.0)
+    integrator: str = hyperparameter(Choice(("euler", "symmetric")), default="symmetric")
+    annealing: Annealing | None = hyperparameter(Cooling.arguments["annealing"], default=None)
+    exploration: int | None = hyperparameter(Cooling.arguments["exploration"], default=None)
+    decay: float = hyperparameter(RMSProp.arguments["decay"], default=0.99)
+    damping: float = hyperparameter(RMSProp.arguments["damping"], default=1e-5)
+
+    def __post_init__(self):
+        Cooling(self.annealing, self.exploration)  # raises where these do not fit
+
+    @property
+    def by_metric(self) -> bool:
+        """Whether the diffusion is the metric."""
+        return is_word(self.diffusion, "metric")
+
+    @property
+    def rate(self):
+        return 1.0 if self.by_metric else self.diffusion
+
+    @property
+    def scheme(self):
+        return self.integrator
+
+    @property
+    def reads_momentum_by(self):
+        return self.integrator
+
+    @property
+    def keeps_its_law(self):
+        return self.annealing is None
+
+    @property
+    def bath(self):
+        return Refined(self.size)
+
+    @property
+    def cooling(self) -> Cooling:
+        """Its temperatures."""
+        return Cooling(self.annealing, self.exploration)
+
+    @property
+    def rmsprop(self) -> RMSProp:
+        """Its metric."""
+        return RMSProp(self.decay, self.damping, rests=self.keeps_its_law)
+
+    def initial_state(self, rng, context):
+        return super().initial_state(rng, context) | self.rmsprop.start(self.size)
+
+    def coefficients(self, context):
+        diffusion = per_coordinate("diffusion", self.rate, self.size)
+        mass = self.bath.mass(self.thermal_mass, 1.0)
+        tunes = self.setting.tunes_step
+        scales = self.rmsprop.coefficients(context.n_rows, tunes_step=tunes)
+        return scales | {"diffusion": diffusion, "mass": mass}
+
+    def planned(self, steps, *, tuning):
+        decay = self.rmsprop.planned(steps, tuning=tuning)
+        return decay | self.cooling.planned(steps, self.temperature)
+
+    def longest_step(self, curvature):
+        known = self.setting.tunes_step  # and then the metric is below 1
+        return super().longest_step(curvature) if known else np.inf
+
+    def settled(self, rate, context):
+        adapted = self.rmsprop.metric(context.state["v"])
+        G = adapted**0.5 if self.by_metric else self.diffusion
+        return float((G + adapted * rate / self.temperature).mean())
+
+    def message(self, draw, inner_steps, steps, *, tuning):
+        refines = self.cooling.message(self.name, draw, inner_steps, steps)
+        return refines or self.rmsprop.message(self.name, draw, tuning=tuning)
+
+    def update(self, q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion,
+               mass):  # fmt: skip
+        before = pt.sqrt(metric(v, damping))
+        if self.integrator == "symmetric":
+            q = q + h / 2 * before * p
+        f = grad(q)
+        v = mean_square(v, f, rows, decay)
+        g = pt.sqrt(metric(v, damping))
+        G = before if self.by_metric else diffusion
+        if self.thermal_mass == "auto":
+            mass = mass * self.bath.cooling(temperature, G)
+        heat = partial(self.bath.heat, temperature=temperature, mass=mass)
+        friction = partial(self.bath.friction, temperature=temperature, least=diffusion)
+        kick = -h * g * f + pt.sqrt(2 * G * temperature * h) * noise()
+        kick = kick + pt.switch(pt.gt(temperature, 0), pt.maximum(1 - before / g, -1) * p, 0)
+        if self.integrator == "euler":
+            xi = heat(xi, p, h)
+            p = p - h * friction(xi) * p + kick
+            return q + h * g * p, p, xi, v
+        xi = heat(xi, p, h / 2)
+        half = pt.exp(-friction(xi) * h / 2)
+        p = half * (half * p + kick)
+        return q + h / 2 * g * p, p, heat(xi, p, h / 2), v
+
+
 @final
-class Santa(Annealed, RMSProp, Thermostatted):
+class Santa(SGMCMC):
     r"""Stochastic annealing thermostats with adaptive momentum of Chen et al. (2016), algorithm 1.
 
     A thermostat for each coordinate, in RMSProp's metric, which rests after tuning. **With
@@ -46,10 +157,19 @@ class Santa(Annealed, RMSProp, Thermostatted):
     integrator : {"symmetric", "euler"}
         "symmetric": half a drift by the last g, half the thermostat, half the friction, kick, and
         back in halves (Chen, Ding and Carin, 2015). "euler": as above.
+    annealing : Annealing, optional
+        Inverse temperatures, :class:`~pymc_sgmcmc.PowerAnnealing` or
+        :class:`~pymc_sgmcmc.GeometricAnnealing`: at the inner step t the temperature is
+        `temperature` / annealing(t), the sample stat ``temperature``. Default None: it samples.
+    exploration : int, optional
+        Inner steps before refinement, where the temperature is 0 and chains settle in a mode,
+        counted from the start of the chain, tuning included. Default None: no refinement.
+    decay : float
+        Of v, 0 < decay < 1. At first v is the mean of the squares and its start, where g = 1.
+    damping : float
+        > 0, in the units of a mean gradient f / N: where these are smaller, g is 1 / sqrt(damping).
     **kwargs
-        `annealing`, `exploration`: see :class:`~pymc_sgmcmc.dynamics.annealed.Annealed`; `decay`,
-        `damping`: :class:`~pymc_sgmcmc.dynamics.rmsprop.RMSProp`; common to all:
-        :class:`~pymc_sgmcmc.SGMCMC`.
+        Common to all samplers, but for `noise_estimate`: see :class:`~pymc_sgmcmc.SGMCMC`.
 
     Raises
     ------
@@ -74,53 +194,19 @@ class Santa(Annealed, RMSProp, Thermostatted):
     4.1
     """
 
-    name = "santa"
-    arguments: ClassVar = {
-        "diffusion": Either(Word("metric"), Numbers()),
-        "integrator": Choice(("euler", "symmetric")),
-    }
-    extra_stats = (*Thermostatted.extra_stats, *Annealed.extra_stats)
+    algorithm_class = AnnealedThermostat
+    arguments: ClassVar = {"noise_estimate": NO_ESTIMATE}
 
-    def __init__(self, vars: Any = None, *, diffusion: Any = 1.0, thermal_mass: Any = "auto",
-                 integrator: str = "symmetric", **kwargs):  # fmt: skip
-        self.by_metric = is_word(diffusion, "metric")
-        self.diffusion = 1.0 if self.by_metric else diffusion
-        self.integrator = integrator
-        super().__init__(vars, thermal_mass=thermal_mass, **kwargs)
+    @classmethod
+    def complete(cls, own, shared):
+        return own, without_noise_estimate(cls.__name__, shared)
 
-    @property
-    def bath(self):
-        return Refined(self.target.size)
-
-    def coefficients(self):
-        diffusion = per_coordinate("diffusion", self.diffusion, self.target.size)
-        mass = self.bath.mass(self.thermal_mass, 1.0)
-        return self.scales() | {"diffusion": diffusion, "mass": mass}
-
-    def settled(self, rate):
-        G = self.adapted() ** 0.5 if self.by_metric else self.diffusion
-        return float((G + self.adapted() * rate / self.temperature).mean())
-
-    def update(self, q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion,
-               mass):  # fmt: skip
-        before = pt.sqrt(metric(v, damping))
-        if self.integrator == "symmetric":
-            q = q + h / 2 * before * p
-        f = grad(q)
-        v = mean_square(v, f, rows, decay)
-        g = pt.sqrt(metric(v, damping))
-        G = before if self.by_metric else diffusion
-        if self.thermal_mass == "auto":
-            mass = mass * self.bath.cooling(temperature, G)
-        heat = partial(self.bath.heat, temperature=temperature, mass=mass)
-        friction = partial(self.bath.friction, temperature=temperature, least=diffusion)
-        kick = -h * g * f + pt.sqrt(2 * G * temperature * h) * noise()
-        kick = kick + pt.switch(pt.gt(temperature, 0), pt.maximum(1 - before / g, -1) * p, 0)
-        if self.integrator == "euler":
-            xi = heat(xi, p, h)
-            p = p - h * friction(xi) * p + kick
-            return q + h * g * p, p, xi, v
-        xi = heat(xi, p, h / 2)
-        half = pt.exp(-friction(xi) * h / 2)
-        p = half * (half * p + kick)
-        return q + h / 2 * g * p, p, heat(xi, p, h / 2), v
+    @classmethod
+    def refuse(cls, algorithm, arguments, target):
+        super().refuse(algorithm, arguments, target)
+        if algorithm.annealing is not None:
+            warnings.warn(
+                "Santa with annealing is an optimiser: it looks for the highest mode, and its "
+                "draws are not from the posterior. annealing=None samples.",
+                stacklevel=4,
+            )

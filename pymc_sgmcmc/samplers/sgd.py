@@ -1,18 +1,50 @@
 """Stochastic gradient descent with a constant step as a sampler (Mandt, Hoffman and Blei, 2017)."""
 
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 from pymc_sgmcmc._utils.constraints import NotTaken
 from pymc_sgmcmc._utils.validation import is_word
 from pymc_sgmcmc.dynamics.langevin import Langevin
 from pymc_sgmcmc.dynamics.noise_rules import Driving
 from pymc_sgmcmc.dynamics.schedules import Constant
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGD"]
 
+OWN = {"gradient": "plain", "noise_estimate": 0.0, "batches": "random"}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConstantSGD(Langevin):
+    """The algorithm of SGD."""
+
+    name = "sgd"
+    absorbs_noise = True
+
+    @property
+    def descends(self):
+        return False
+
+    def coefficients(self, context):
+        return {}
+
+    def noise_rule(self, room, count):
+        return Driving(self.temperature, count)
+
+    def widening(self, rate, context):
+        left = 1 - context.step_size / 2 * context.slow**2
+        return rate / (self.temperature * left) - 1
+
+    def virial(self, q, *, g, h):
+        return h / 2 * g**2
+
+    def update(self, q, *, grad, h, noise):
+        return (q - h * grad(q),)
+
 
 @final
-class SGD(Langevin):
+class SGD(SGMCMC):
     r"""Constant-step stochastic gradient descent as a sampler, of Mandt, Hoffman and Blei (2017).
 
     Descent that never arrives, as the noise of its minibatches drives it; nothing is injected. With
@@ -72,53 +104,41 @@ class SGD(Langevin):
     4.5
     """
 
-    name = "sgd"
+    algorithm_class = ConstantSGD
     arguments: ClassVar = {
         name: NotTaken("SGD samples by the noise of plain gradients, drawn with replacement")
-        for name in ("gradient", "noise_estimate", "batches")
+        for name in OWN
     }
-    absorbs_noise = True
-    descends = False
 
-    def __init__(self, vars: Any = None, *, step_size: Any = None, metric: Any = "dense", **kwargs):
-        for argument in {"gradient", "noise_estimate", "batches"} & set(kwargs):
-            raise TypeError(
-                "SGD samples by the noise of plain gradients on rows drawn with replacement: leave "
-                f"out {argument}."
-            )
-        kwargs |= {"gradient": "plain", "noise_estimate": 0.0, "batches": "random"}
+    @classmethod
+    def complete(cls, own, shared):
+        for argument in OWN:
+            if argument in shared:
+                raise TypeError(
+                    "SGD samples by the noise of plain gradients on rows drawn with replacement: "
+                    f"leave out {argument}."
+                )
+        shared = {"metric": "dense"} | shared
+        metric = shared["metric"]
         if metric is None or is_word(metric, "auto") or is_word(metric, "diag"):
             raise ValueError(
                 f"metric={metric!r}: SGD is right in coordinates in which the posterior's "
                 "covariance is the identity. Use 'dense', or give it as an array."
             )
-        super().__init__(vars, step_size=step_size, metric=metric, **kwargs)
+        return own, shared | OWN
 
-    def _check_target(self, settings):
-        super()._check_target(settings)
-        if not isinstance(settings.schedule, Constant | None):
-            raise ValueError(f"step_size={self.step_size!r}: SGD samples at a constant one only.")
-        if isinstance(settings.metric, str) and self.temperature != 1:
+    @classmethod
+    def refuse(cls, algorithm, arguments, target):
+        super().refuse(algorithm, arguments, target)
+        if not isinstance(arguments.schedule, Constant | None):
+            raise ValueError(
+                f"step_size={arguments.step_size!r}: SGD samples at a constant one only."
+            )
+        if isinstance(arguments.metric, str) and arguments.temperature != 1:
             raise ValueError("SGD with a temperature needs the covariance at 1: give metric=.")
-        batches = zip(self.target.check_lengths(), self.target.batch_sizes, strict=True)
+        batches = zip(target.check_lengths(), target.batch_sizes, strict=True)
         if all(length <= size for length, size in batches):
             raise ValueError(
-                f"batch_size={self.batch_size!r} is all rows, and SGD has no noise but that of "
-                "minibatches: take fewer, or use SGLD."
+                f"batch_size={arguments.given['batch_size']!r} is all rows, and SGD has no noise "
+                "but that of minibatches: take fewer, or use SGLD."
             )
-
-    def coefficients(self):
-        return {}
-
-    def noise_rule(self, room, count):
-        return Driving(self.temperature, count)
-
-    def widening(self, rate):
-        left = 1 - self._coming_step_size() / 2 * self.tuned.slow**2
-        return rate / (self.temperature * left) - 1
-
-    def virial(self, q, *, g, h):
-        return h / 2 * g**2
-
-    def update(self, q, *, grad, h, noise):
-        return (q - h * grad(q),)

@@ -1,17 +1,54 @@
 """Stochastic gradient Fisher scoring (Ahn, Korattikara and Welling, 2012)."""
 
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc.dynamics.langevin import Langevin
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGFS"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FisherScoring(Langevin):
+    """The algorithm of SGFS."""
+
+    name = "sgfs"
+
+    def coefficients(self, context):
+        total = np.float64(self.temperature)
+        left = self.injected(total, f"temperature = {self.temperature!r}", context)
+        short, estimate = self._lacking(left, context), self.setting.noise_estimate
+        if not isinstance(estimate, str) and np.any(short > 0):
+            raise ValueError(
+                f"step_size={context.step_size!r} is too long for noise_estimate={estimate!r}: "
+                "with h / 2 they exceed 1, and the injected noise would be negative. Shorten it."
+            )
+        return {"left": left, "temperature": total}
+
+    def _lacking(self, left, context):
+        """Return by how much the noise that h asks for exceeds what is left to inject."""
+        if not context.step_size > 0:
+            return np.zeros(())  # not yet known
+        return np.maximum(context.step_size / 2 * self.temperature - left, 0.0)
+
+    def widening(self, rate, context):
+        lacking = self._lacking(context.coefficients["left"], context)
+        return (rate + lacking) / self.temperature
+
+    def virial(self, q, *, g, h, left, temperature):
+        return pt.maximum(left - h / 2 * temperature, 0.0) + h / 2 * g**2
+
+    def update(self, q, *, grad, h, noise, left, temperature):
+        injected = pt.maximum(left - h / 2 * temperature, 0.0)
+        return (q - h * grad(q) + pt.sqrt(2 * h * injected) * noise(),)
+
+
 @final
-class SGFS(Langevin):
+class SGFS(SGMCMC):
     r"""Stochastic gradient Fisher scoring of Ahn, Korattikara and Welling (2012), algorithm 1.
 
     Langevin dynamics in coordinates in which the posterior's covariance is the identity, which
@@ -65,40 +102,14 @@ class SGFS(Langevin):
     4.1
     """
 
-    name = "sgfs"
+    algorithm_class = FisherScoring
 
-    def __init__(self, vars: Any = None, *, metric: Any = "auto", noise_estimate: Any = "auto",
-                 **kwargs):  # fmt: skip
+    @classmethod
+    def complete(cls, own, shared):
+        shared = {"metric": "auto", "noise_estimate": "auto"} | shared
+        metric = shared["metric"]
         if metric is None:
             raise ValueError("SGFS needs the posterior's covariance: metric=None is for SGLD.")
-        if isinstance(metric, str) and kwargs.get("temperature", 1.0) != 1.0:
+        if isinstance(metric, str) and shared.get("temperature", 1.0) != 1.0:
             raise ValueError("SGFS with a temperature needs the covariance at 1: give metric=.")
-        super().__init__(vars, metric=metric, noise_estimate=noise_estimate, **kwargs)
-
-    def coefficients(self):
-        total = np.float64(self.temperature)
-        left = self.injected(total, f"temperature = {self.temperature!r}")
-        short = self._lacking(left)
-        if not isinstance(self.noise_estimate, str) and np.any(short > 0):
-            raise ValueError(
-                f"step_size={self.step_size!r} is too long for noise_estimate="
-                f"{self.noise_estimate!r}: with h / 2 they exceed 1, and the injected noise would "
-                "be negative. Shorten it."
-            )
-        return {"left": left, "temperature": total}
-
-    def _lacking(self, left):
-        """What the injected noise would have to be below zero, as a rate."""
-        if self._schedule is None and not self.tuned.step_size > 0:
-            return np.zeros(())
-        return np.maximum(self._coming_step_size() / 2 * self.temperature - left, 0.0)
-
-    def widening(self, rate):
-        return (rate + self._lacking(self._coefficients["left"])) / self.temperature
-
-    def virial(self, q, *, g, h, left, temperature):
-        return pt.maximum(left - h / 2 * temperature, 0.0) + h / 2 * g**2
-
-    def update(self, q, *, grad, h, noise, left, temperature):
-        injected = pt.maximum(left - h / 2 * temperature, 0.0)
-        return (q - h * grad(q) + pt.sqrt(2 * h * injected) * noise(),)
+        return own, shared

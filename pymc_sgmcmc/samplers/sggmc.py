@@ -1,16 +1,48 @@
 """Stochastic gradient geodesic Monte Carlo (Liu, Zhu and Song, 2016)."""
 
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGGMC"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GeodesicLangevin(Momentum):
+    """The algorithm of SGGMC."""
+
+    name = "sggmc"
+    curves = True
+
+    friction: float = hyperparameter(Positive(), default=1.0)
+    integrator: str = hyperparameter(splitting(thermostat=False, curved=True), default="BAOAB")
+
+    @property
+    def rate(self):
+        return self.friction
+
+    @property
+    def scheme(self):
+        return self.integrator
+
+    @property
+    def reads_momentum_by(self):
+        return self.integrator
+
+    def update(self, q, p, *, grad, h, noise, friction, diffusion):
+        return split(
+            spelled(self.integrator, thermostat=False), q, self.space.tangent(q, p), friction,
+            grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
+        )[:2]  # fmt: skip
+
+
 @final
-class SGGMC(Momentum):
+class SGGMC(SGMCMC):
     r"""Stochastic gradient geodesic Monte Carlo of Liu, Zhu and Song (2016), algorithm 1.
 
     :class:`~pymc_sgmcmc.SGHMC` on manifolds: spheres, the simplex through square roots, matrices
@@ -75,20 +107,5 @@ class SGGMC(Momentum):
     True
     """
 
-    name = "sggmc"
-    arguments: ClassVar = {
-        "friction": Positive(),
-        "integrator": splitting(thermostat=False, curved=True),
-    }
-    curves = True
-
-    def __init__(self, vars: Any = None, *, step_size: Any, friction: float = 1.0,
-                 integrator: str = "BAOAB", **kwargs):  # fmt: skip
-        self.friction, self.integrator = friction, integrator
-        super().__init__(vars, step_size=step_size, **kwargs)
-
-    def update(self, q, p, *, grad, h, noise, friction, diffusion):
-        return split(
-            spelled(self.integrator, thermostat=False), q, self.space.tangent(q, p), friction,
-            grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
-        )[:2]  # fmt: skip
+    algorithm_class = GeodesicLangevin
+    required: ClassVar = ("step_size",)

@@ -1,18 +1,53 @@
 """Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox and Guestrin, 2014)."""
 
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import Any, final
 
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Numbers
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting, virial
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGHMC"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnderdampedLangevin(Momentum):
+    """The algorithm of SGHMC."""
+
+    name = "sghmc"
+
+    friction: Any = hyperparameter(Numbers(), default=1.0)
+    integrator: str = hyperparameter(splitting(thermostat=False), default="BAOAB")
+
+    @property
+    def rate(self):
+        return self.friction
+
+    @property
+    def scheme(self):
+        return self.integrator
+
+    @property
+    def reads_momentum_by(self):
+        return self.integrator
+
+    def virial(self, q, p, *, g, h, friction, diffusion):
+        return virial(self.integrator, p, g, h, friction)
+
+    def update(self, q, p, *, grad, h, noise, friction, diffusion):
+        if self.integrator == "euler":
+            p = p - h * grad(q) - h * friction * p + pt.sqrt(2 * diffusion * h) * noise()
+            return q + h * p, p
+        word = spelled(self.integrator, thermostat=False)
+        return split(word, q, p, friction, grad=grad, h=h, noise=noise, diffusion=diffusion)[:2]
+
+
 @final
-class SGHMC(Momentum):
+class SGHMC(SGMCMC):
     r"""Stochastic gradient Hamiltonian Monte Carlo of Chen, Fox and Guestrin (2014), equation 13.
 
     With the minibatch gradient g(q) of U, step size h, friction C, noise estimate B,
@@ -77,24 +112,4 @@ class SGHMC(Momentum):
     4.1
     """
 
-    name = "sghmc"
-    arguments: ClassVar = {
-        "friction": Numbers(),
-        "integrator": splitting(thermostat=False),
-    }
-
-    def __init__(
-        self, vars: Any = None, *, friction: Any = 1.0, integrator: str = "BAOAB", **kwargs
-    ):
-        self.friction, self.integrator = friction, integrator
-        super().__init__(vars, **kwargs)
-
-    def virial(self, q, p, *, g, h, friction, diffusion):
-        return virial(self.integrator, p, g, h, friction)
-
-    def update(self, q, p, *, grad, h, noise, friction, diffusion):
-        if self.integrator == "euler":
-            p = p - h * grad(q) - h * friction * p + pt.sqrt(2 * diffusion * h) * noise()
-            return q + h * p, p
-        word = spelled(self.integrator, thermostat=False)
-        return split(word, q, p, friction, grad=grad, h=h, noise=noise, diffusion=diffusion)[:2]
+    algorithm_class = UnderdampedLangevin

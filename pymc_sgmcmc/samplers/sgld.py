@@ -1,19 +1,61 @@
 """Stochastic gradient Langevin dynamics (Welling and Teh, 2011)."""
 
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice
+from pymc_sgmcmc._utils.validation import DEFAULT
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.langevin import Langevin
-from pymc_sgmcmc.step.settings import DEFAULT
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGLD"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OverdampedLangevin(Langevin):
+    """The algorithm of SGLD."""
+
+    name = "sgld"
+
+    noise: str = hyperparameter(Choice(("fresh", "averaged", DEFAULT)), default=DEFAULT)
+
+    @property
+    def averages(self) -> bool:
+        """Whether each step has the mean of its own normals and of those before."""
+        return self.setting.tunes_step if self.noise == DEFAULT else self.noise == "averaged"
+
+    def initial_state(self, rng, context):
+        return {"z": rng.standard_normal(self.size)} if self.averages else {}
+
+    def coefficients(self, context):
+        total, name = np.float64(self.temperature), f"temperature = {self.temperature!r}"
+        return {"temperature": self.injected(total, name, context)}
+
+    def step_bias(self, h, curvature):
+        # Averaged noise: none on a Gaussian, and of first order elsewhere.
+        return super().step_bias(h, curvature) * (0.6 if self.averages else 1.0)
+
+    def virial(self, q, *before, g, h, temperature):
+        mean = temperature + h / 2 * g**2
+        if self.averages:
+            (z_before,) = before
+            mean = mean - pt.sqrt(h * temperature / 2) * z_before * g
+        return mean
+
+    def update(self, q, *before, grad, h, noise, temperature):
+        z = noise()
+        if not self.averages:
+            return (q - h * grad(q) + pt.sqrt(2 * h * temperature) * z,)
+        (z_before,) = before
+        return q - h * grad(q) + pt.sqrt(h * temperature / 2) * (z_before + z), z
+
+
 @final
-class SGLD(Langevin):
+class SGLD(SGMCMC):
     r"""Stochastic gradient Langevin dynamics of Welling and Teh (2011), equation 4.
 
     With the minibatch gradient g(q) of U, step size h, temperature T, noise estimate B and normals
@@ -70,41 +112,4 @@ class SGLD(Langevin):
     4.1
     """
 
-    name = "sgld"
-    arguments: ClassVar = {
-        "noise": Choice(("fresh", "averaged", DEFAULT)),
-    }
-
-    def __init__(self, vars: Any = None, *, noise: str = DEFAULT, step_size: Any = None, **kwargs):
-        self.noise = noise
-        fresh = step_size is not None if noise == DEFAULT else noise == "fresh"
-        self._averages = not fresh
-        super().__init__(vars, step_size=step_size, **kwargs)
-
-    def initial_state(self, rng):
-        return {"z": rng.standard_normal(self.target.size)} if self._averages else {}
-
-    def coefficients(self):
-        return {
-            "temperature": self.injected(
-                np.float64(self.temperature), f"temperature = {self.temperature!r}"
-            )
-        }
-
-    def step_bias(self, h, curvature):
-        # Averaged noise: none on a Gaussian, and of first order elsewhere.
-        return super().step_bias(h, curvature) * (0.6 if self._averages else 1.0)
-
-    def virial(self, q, *before, g, h, temperature):
-        mean = temperature + h / 2 * g**2
-        if self._averages:
-            (z_before,) = before
-            mean = mean - pt.sqrt(h * temperature / 2) * z_before * g
-        return mean
-
-    def update(self, q, *before, grad, h, noise, temperature):
-        z = noise()
-        if not self._averages:
-            return (q - h * grad(q) + pt.sqrt(2 * h * temperature) * z,)
-        (z_before,) = before
-        return q - h * grad(q) + pt.sqrt(h * temperature / 2) * (z_before + z), z
+    algorithm_class = OverdampedLangevin

@@ -1,23 +1,70 @@
 """The stochastic gradient Nosé-Hoover thermostat (Ding et al., 2014)."""
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice, Numbers
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
 from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting
 from pymc_sgmcmc.dynamics.thermostats import Coordinate, Matrix, Scalar
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGNHT"]
 
 BATHS = {"scalar": Scalar, "coordinate": Coordinate, "matrix": Matrix}
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoseHoover(Thermostatted):
+    """The algorithm of SGNHT."""
+
+    name = "sgnht"
+
+    diffusion: Any = hyperparameter(Numbers(), default=1.0)
+    thermostat: str = hyperparameter(Choice(tuple(BATHS)), default="scalar")
+    integrator: str = hyperparameter(splitting(thermostat=True), default="BAOAB")
+
+    def __post_init__(self):
+        if self.thermostat == "matrix" and "U" in self.integrator:
+            raise ValueError(
+                f"integrator={self.integrator!r}: U is for thermostats that are no matrix."
+            )
+
+    @property
+    def bath(self):
+        return BATHS[self.thermostat](self.size)
+
+    @property
+    def scheme(self):
+        return self.integrator
+
+    @property
+    def reads_momentum_by(self):
+        return self.integrator
+
+    def longest_step(self, curvature):
+        longest = super().longest_step(curvature)
+        return min(longest, 0.5 / np.max(self.rate)) if self.integrator == "euler" else longest
+
+    def virial(self, q, p, xi, *, g, h, diffusion, temperature, mass):
+        return self.bath.virial(self.integrator, q, p, xi, g, h, temperature, mass)
+
+    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
+        heat = partial(self.bath.heat, temperature=temperature, mass=mass)
+        if self.integrator == "euler":
+            p = p - h * grad(q) - h * self.bath.rub(xi, p) + pt.sqrt(2 * diffusion * h) * noise()
+            return q + h * p, p, heat(xi, p, h)
+        word = spelled(self.integrator, thermostat=True)
+        return split(word, q, p, xi, grad=grad, h=h, noise=noise, diffusion=diffusion, heat=heat)
+
+
 @final
-class SGNHT(Thermostatted):
+class SGNHT(SGMCMC):
     r"""Stochastic gradient Nosé-Hoover thermostat of Ding et al. (2014), algorithm 1.
 
     A friction xi that keeps the kinetic energy at its temperature absorbs noise of unknown size.
@@ -84,35 +131,4 @@ class SGNHT(Thermostatted):
     4.1
     """
 
-    name = "sgnht"
-    arguments: ClassVar = {
-        "diffusion": Numbers(),
-        "thermostat": Choice(tuple(BATHS)),
-        "integrator": splitting(thermostat=True),
-    }
-
-    def __init__(self, vars: Any = None, *, diffusion: Any = 1.0, thermostat: str = "scalar",
-                 thermal_mass: Any = "auto", integrator: str = "BAOAB", **kwargs):  # fmt: skip
-        self.diffusion, self.thermostat, self.integrator = diffusion, thermostat, integrator
-        if thermostat == "matrix" and "U" in integrator:
-            raise ValueError(f"integrator={integrator!r}: U is for thermostats that are no matrix.")
-        super().__init__(vars, thermal_mass=thermal_mass, **kwargs)
-
-    @property
-    def bath(self):
-        return BATHS[self.thermostat](self.target.size)
-
-    def longest_step(self, curvature):
-        longest = super().longest_step(curvature)
-        return min(longest, 0.5 / np.max(self.rate)) if self.integrator == "euler" else longest
-
-    def virial(self, q, p, xi, *, g, h, diffusion, temperature, mass):
-        return self.bath.virial(self.integrator, q, p, xi, g, h, temperature, mass)
-
-    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
-        heat = partial(self.bath.heat, temperature=temperature, mass=mass)
-        if self.integrator == "euler":
-            p = p - h * grad(q) - h * self.bath.rub(xi, p) + pt.sqrt(2 * diffusion * h) * noise()
-            return q + h * p, p, heat(xi, p, h)
-        word = spelled(self.integrator, thermostat=True)
-        return split(word, q, p, xi, grad=grad, h=h, noise=noise, diffusion=diffusion, heat=heat)
+    algorithm_class = NoseHoover

@@ -1,18 +1,44 @@
 """Stochastic gradient Riemannian Hamiltonian Monte Carlo (Ma, Chen and Fox, 2015)."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Function, Positive
-from pymc_sgmcmc.samplers.recipe import Recipe
+from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.samplers.recipe import Decomposed
+from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGRHMC"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RiemannianHamiltonian(Decomposed):
+    """The algorithm of SGRHMC."""
+
+    name = "sgrhmc"
+
+    root: Callable = hyperparameter(Function("q, for G^(-1/2) there"))
+    friction: float = hyperparameter(Positive(), default=1.0)
+
+    def diffusion(self, q, p):
+        return {"p": self.friction * self.root(q) ** 2}
+
+    def curl(self, q, p):
+        return {("q", "p"): -self.root(q)}
+
+    def auxiliary_energy(self, q, p):
+        return pt.sum(p**2) / 2
+
+    def starts(self):
+        spread = self.temperature**0.5
+        return {"p": lambda rng, d: spread * rng.standard_normal(d)}
+
+
 @final
-class SGRHMC(Recipe):
+class SGRHMC(SGMCMC):
     r"""Stochastic gradient Riemannian HMC of Ma, Chen and Fox (2015), section 3.2.
 
     SGHMC whose pace and friction depend on the position. With the minibatch gradient g(q) of U, a
@@ -68,21 +94,5 @@ class SGRHMC(Recipe):
     4.0
     """
 
-    name = "sgrhmc"
-    arguments: ClassVar = {
-        "root": Function("q, for G^(-1/2) there"),
-        "friction": Positive(),
-    }
-
-    def __init__(self, vars: Any = None, *, step_size: Any, root: Callable, friction: float = 1.0,
-                 **kwargs):  # fmt: skip
-        spread = kwargs.get("temperature", 1.0) ** 0.5
-        super().__init__(
-            vars,
-            step_size=step_size,
-            D=lambda q, p: {"p": friction * root(q) ** 2},
-            Q=lambda q, p: {("q", "p"): -root(q)},
-            energy=lambda q, p: pt.sum(p**2) / 2,
-            auxiliary={"p": lambda rng, d: spread * rng.standard_normal(d)},
-            **kwargs,
-        )
+    algorithm_class = RiemannianHamiltonian
+    required: ClassVar = ("step_size",)

@@ -1,18 +1,34 @@
 """Stochastic gradient Riemannian Langevin dynamics (Patterson and Teh, 2013)."""
 
 import warnings
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import LogTransform
-from pymc.util import get_value_vars_from_user_vars
 from pytensor.graph.basic import Constant
 
-from pymc_sgmcmc._utils.context import model_of
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGRLD"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MirroredLangevin(Algorithm):
+    """The algorithm of SGRLD."""
+
+    name = "sgrld"
+
+    def coefficients(self, context):
+        return {"temperature": self.temperature}
+
+    def update(self, q, *, grad, h, noise, temperature):
+        theta = pt.exp(q)
+        return (
+            pt.log(pt.abs(theta - h * grad(q) + pt.sqrt(2 * h * temperature * theta) * noise())),
+        )
 
 
 @final
@@ -67,32 +83,27 @@ class SGRLD(SGMCMC):
     ('chain', 'draw', 'theta_dim_0')
     """
 
-    name = "sgrld"
+    algorithm_class = MirroredLangevin
+    required: ClassVar = ("step_size",)
 
-    def __init__(self, vars: Any = None, *, step_size: Any, **kwargs):
-        if step_size is None or kwargs.get("metric") is not None:
+    @classmethod
+    def complete(cls, own, shared):
+        if shared["step_size"] is None or shared.get("metric") is not None:
             raise NotImplementedError(
                 "SGRLD has a metric of its own and is not tuned: give it a step_size, such as "
                 "0.05, and no metric."
             )
-        _check_positive(model_of(kwargs.get("model")), vars)
-        super().__init__(vars, step_size=step_size, **kwargs)
+        return own, shared
 
-    def coefficients(self):
-        return {"temperature": self.temperature}
-
-    def update(self, q, *, grad, h, noise, temperature):
-        theta = pt.exp(q)
-        return (
-            pt.log(pt.abs(theta - h * grad(q) + pt.sqrt(2 * h * temperature * theta) * noise())),
-        )
+    @classmethod
+    def refuse(cls, algorithm, arguments, target):
+        super().refuse(algorithm, arguments, target)
+        _check_positive(target.model, target.vars)
 
 
 def _check_positive(model: Any, vars: Any) -> None:
-    """Raise where a variable is not the logarithm of a positive one; warn of a pole at zero."""
-    for value in model.continuous_value_vars if vars is None else (
-        get_value_vars_from_user_vars(vars, model)
-    ):  # fmt: skip
+    """Raise unless PyMC samples the logarithm of each variable; warn of poles at zero."""
+    for value in vars:
         rv = model.values_to_rvs[value]
         if not isinstance(model.rvs_to_transforms[rv], LogTransform):
             raise ValueError(

@@ -1,79 +1,61 @@
-"""What every sampler shares: its arguments, and how they become a step method."""
+"""PyMC's step method: arguments in, a chain made of parts, draws out."""
 
+import inspect
 import logging
-import warnings
-from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from operator import itemgetter
+from threading import get_ident
 from typing import Any, ClassVar
 
 import numpy as np
-from pymc.blocking import PointType
-from pymc.step_methods.compound import Competence
+from pymc.blocking import RaveledVars
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
 from pymc.util import get_value_vars_from_user_vars
 
-from pymc_sgmcmc._utils.argument_rows import (
-    BATCH_SIZE,
-    FLAG,
-    METRIC,
-    MODEL,
-    POINT,
-    RNG,
-    ROWS,
-    VARS,
-)
-from pymc_sgmcmc._utils.arguments import CheckedArguments
-from pymc_sgmcmc._utils.constraints import (
-    Choice,
-    Either,
-    MappingOf,
-    Numbers,
-    Optional,
-    Positive,
-    Whole,
-    Word,
-)
+from pymc_sgmcmc._utils.argument_rows import VARS
+from pymc_sgmcmc._utils.arguments import CheckedArguments, rows_of
+from pymc_sgmcmc._utils.compat import ChainStep
+from pymc_sgmcmc._utils.constraints import Instance, Optional
 from pymc_sgmcmc._utils.context import model_of
-from pymc_sgmcmc._utils.flat import places
-from pymc_sgmcmc._utils.signatures import shows_its_arguments
-from pymc_sgmcmc.chain.kernel import Kernel, arrays
-from pymc_sgmcmc.chain.lifecycle import Lifecycle
-from pymc_sgmcmc.chain.moments import MOMENTS
-from pymc_sgmcmc.chain.monitor import PROBES, SUMMED
+from pymc_sgmcmc.chain.chain import Chain
 from pymc_sgmcmc.chain.state import STAGES, STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
-from pymc_sgmcmc.compile.backend import BACKENDS, Backend
+from pymc_sgmcmc.compile.backend import one_thread_in_workers
 from pymc_sgmcmc.compile.compiling import one_at_a_time
-from pymc_sgmcmc.compile.normal_stream import Noise
-from pymc_sgmcmc.distributions.manifolds import manifold_of
-from pymc_sgmcmc.dynamics.algorithm import Sampler
-from pymc_sgmcmc.dynamics.schedules import STEP_SIZE
-from pymc_sgmcmc.dynamics.space import Space
-from pymc_sgmcmc.model.gradient_flow import refuse_without_gradient
-from pymc_sgmcmc.model.initial_points import Starts
-from pymc_sgmcmc.model.inspection import warn_about_deterministics, warn_about_leftovers
-from pymc_sgmcmc.posterior.batch_sources import SOURCES
-from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.hyperparameters import constraints_of
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.step.arguments import SHARED, Arguments
+from pymc_sgmcmc.step.assembly import assemble, warm_up
 from pymc_sgmcmc.step.owner import Owner
 from pymc_sgmcmc.step.progress import progress_columns, progress_updates
-from pymc_sgmcmc.step.settings import DEFAULT, GRADIENTS, Settings
-from pymc_sgmcmc.tuning.curvature import largest_curvature
-from pymc_sgmcmc.tuning.tuner import Tuner
+from pymc_sgmcmc.step.refusals import refuse_target
 
 __all__ = ["SGMCMC"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
 
-@shows_its_arguments
-class SGMCMC(CheckedArguments, Sampler, Lifecycle):
-    """Stochastic-gradient Markov chain Monte Carlo: what all samplers have in common.
+@dataclass_state
+class SGMCMCState(StepMethodState):
+    """What PyMC takes of a step method to go on later from where it is."""
 
-    A sampler adds its hyper-parameters and what `pymc_sgmcmc.dynamics.algorithm.Sampler` asks for.
+    state: ChainState
+
+
+class SGMCMC(CheckedArguments, ChainStep):
+    """Stochastic-gradient Markov chain Monte Carlo: a step method of PyMC for an algorithm.
+
+    The samplers of this package derive from it; with `algorithm` it samples by one of your own, see
+    :class:`~pymc_sgmcmc.Algorithm`.
 
     Parameters
     ----------
     vars : list of variables, optional
         What to sample; default all continuous variables of the model.
+    algorithm : Algorithm
+        How to sample; the samplers of this package have their own.
     step_size : float, Schedule or None
         h > 0, the time step of the diffusion at each inner step. None: found while `pm.sample`
         tunes, and so is all that is not given of what follows: "default" then means "auto".
@@ -158,158 +140,150 @@ class SGMCMC(CheckedArguments, Sampler, Lifecycle):
 
     arguments: ClassVar = {
         "vars": VARS,
-        "step_size": Optional(STEP_SIZE),
-        "batch_size": BATCH_SIZE,
-        "batches": Either(Word(DEFAULT), Choice(("auto", *SOURCES))),
-        "gradient": Either(Word(DEFAULT), Choice(GRADIENTS)),
-        "metric": METRIC,
-        "noise_estimate": Either(Word(DEFAULT), Word("auto"), Numbers(zero=True)),
-        "bias_tolerance": Positive(below=1),
-        "steps_per_draw": Whole(),
-        "temperature": Positive(),
-        "backend": Choice(tuple(BACKENDS)),
-        "compile_kwargs": Optional(
-            MappingOf("keyword arguments of pytensor.function, such as {'mode': 'FAST_COMPILE'}")
-        ),
-        "rows": ROWS,
-        "jitter": FLAG,
-        "model": MODEL,
-        "rng": RNG,
-        "initial_point": POINT,
-        "blocked": FLAG,
-    }
-    _state_class = ChainState
+        "algorithm": Optional(Instance(Algorithm, "an Algorithm: pass one, with its arguments")),
+    } | SHARED
+    algorithm_class: ClassVar[type[Algorithm] | None] = None
+    """The algorithm of a sampler, whose hyper-parameters are arguments of it."""
+    required: ClassVar[tuple[str, ...]] = ()
+    """Shared arguments that have no default in a sampler."""
+    name = "sgmcmc"
+    default_tune_steps = 1000
+    """Draws of tuning where `pm.sample` is not told."""
     stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
+    _state_class = SGMCMCState
 
-    def __init_subclass__(cls):
-        cls.stats_dtypes_shapes = STATS | {name: (np.float64, []) for name in cls.extra_stats}
-        shows_its_arguments(cls)
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        algorithm = cls.algorithm_class
+        if algorithm is None:
+            return
+        own = constraints_of(algorithm) | vars(cls).get("arguments", {})
+        cls.arguments = {"algorithm": None} | own
+        cls.name = algorithm.name
+        cls.stats_dtypes_shapes = STATS | {name: (np.float64, []) for name in algorithm.stats}
+        cls.__signature__ = _signature_of(cls)
+
+    @classmethod
+    def argument_names(cls) -> list[str]:
+        own = [name for name in rows_of(cls) if name not in SGMCMC.arguments]
+        others = [name for name in SGMCMC.arguments if name in rows_of(cls) and name != "vars"]
+        return ["vars", *own, *others]
+
+    @classmethod
+    def complete(
+        cls, own: dict[str, Any], shared: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a sampler's own and the shared arguments with its defaults, or raise.
+
+        A sampler overrides it whose defaults differ, or that cannot take an argument.
+        """
+        return own, shared
+
+    @classmethod
+    def refuse(cls, algorithm: Algorithm, arguments: Arguments, target: Target) -> None:
+        """Raise where the algorithm cannot sample `target` with these arguments.
+
+        A sampler overrides it that can sample fewer.
+        """
+        refuse_target(algorithm, arguments, target)
 
     @one_at_a_time()
-    def __init__(self, vars: Any = None, *, step_size: Any = None, batch_size: Any = DEFAULT,
-                 batches: str = DEFAULT, gradient: str = DEFAULT, metric: Any = DEFAULT,
-                 noise_estimate: Any = DEFAULT, bias_tolerance: float = 0.05,
-                 steps_per_draw: int = 10, temperature: float = 1.0, backend: str = "c",
-                 compile_kwargs: dict[str, Any] | None = None,
-                 rows: Mapping[str, int | None] | None = None, jitter: bool = True,
-                 model: Any = None, rng: Any = None, initial_point: PointType | None = None,
-                 blocked: bool = True):  # fmt: skip
-        settings = Settings(
-            step_size=step_size,
-            batch_size=batch_size,
-            batches=batches,
-            gradient=gradient,
-            metric=metric,
-            noise_estimate=noise_estimate,
-        )
-        self.step_size, self._schedule = step_size, settings.schedule
-        self.batch_size, self.batches, self.gradient = batch_size, batches, gradient
-        self.metric, self.noise_estimate = metric, settings.noise_estimate
-        self.steps_per_draw, self.temperature = int(steps_per_draw), temperature
-        self.bias_tolerance, self.jitter = bias_tolerance, jitter
-        self._check_exploration()
-        backend = Backend(backend, compile_kwargs)
-
-        model = model_of(model)
+    def __init__(self, vars: Any = None, *, algorithm: Algorithm | None = None, **given):
+        own, shared = self._split(given)
+        if self.algorithm_class is not None:
+            algorithm = self.algorithm_class(**own)
+        elif algorithm is None:
+            raise TypeError("SGMCMC() needs algorithm=, an Algorithm; SGNHT() has its own.")
+        else:
+            self.name = algorithm.name
+        self.settings = Arguments(**shared)
+        model = model_of(self.settings.model)
         if vars is None:
             vars = model.continuous_value_vars
         else:
             vars = get_value_vars_from_user_vars(vars, model)
-        point = dict(model.initial_point() if initial_point is None else initial_point)
-        self.target = settings.target(model, vars, rows, point, backend)
-        backend = self.target.backend  # C, where Numba cannot compile the model
-        self.space = Space([manifold_of(model, var) for var in vars], self.target.shapes)
-        self._check_target(settings)
-        if not self.corrects:
-            refuse_without_gradient(self.target.terms, vars)
-        self._source = settings.source(self.target)
-        warn_about_deterministics(model, self.target.model)
-        minibatched = bool(self.target.groups)
-        warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
-        self.target.warn_about_row_latents()
-        super().__init__(vars, self.target.shared, blocked=blocked, rng=rng)
-        more = TUNED_STATS if settings.tunes() else {}
-        more = more | (STAGES if self._explores(np.zeros(1)) is not None else {})
-        self.stats_dtypes = [self.stats_dtypes[0] | {name: more[name][0] for name in more}]
-        # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
-        more = more | {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
-        self.stats_dtypes_shapes = self.stats_dtypes_shapes | more
-        self._reported = itemgetter(*self.stats_dtypes_shapes)
-        sizes = [np.size(point[var.name]) for var in model.value_vars]
-        self._places = places(model.value_vars, sizes, vars)
-        self._starts = Starts(model, vars, model.initial_point(), self.space.nearest)
-
-        self._untuned = settings.coordinates(self.target.size)
-        self._plan = settings.plan(self.target, self.bias_tolerance, self.absorbs_noise)
-        self._tuner = None
-        if settings.tunes():
-            self._check_tunable()
-            of_it = self.step_bias, self.longest_step, self.noise_rule
-            self._tuner = Tuner(self.target, self._source, self._plan, *of_it, self.steps_per_draw)
-        moves, control = settings.metric is not None, self._plan.gradient != "plain"
-        self._estimator = Estimator(self.target, self._source, moves, control)
+        parts = assemble(self.name, algorithm, self.settings, model, vars, self.refuse)
+        super().__init__(vars, parts.target.shared, blocked=self.settings.blocked,
+                         rng=self.settings.rng)  # fmt: skip
+        self._declare_stats(parts.algorithm, parts)
         self._owner = Owner()
-        self.start_chain(self.rng)
-        self._coefficients = arrays(self.coefficients())  # and an error, if one is out of range
-        self._kernel = Kernel(
-            self._estimator,
-            self.update,
-            self.initial_state(np.random.default_rng(0)),
-            self._coefficients,
-            self.kinetic,
-            self.virial,
-            backend,
-            sequences=self.sequences(np.zeros(1, dtype=int)),
-            numbers=self._estimator.symbols(self.tuned),
-            constant=self._step_is_constant,
-            leaps=self.target.size >= SUMMED and not self.trajectories,
-        )
-        self._reports_state = not set(self.extra_stats).isdisjoint(self._kernel.carried)
-        # How many inner steps apart those are that are summed.
-        self._every = self.steps_per_draw
-        if not (self._kernel.leaps or self.trajectories):
-            self._every = max(1, self._every * self.target.size // SUMMED)
-        self._refresh()
-        normals = self.steps_per_draw * self._kernel.n_noise * self.target.size
-        self._noise = Noise(normals, self._kernel.dtype)
-        start = self._starts.default
-        if self._probe(start, np.random.default_rng(0)):  # Numba compiles when called.
-            self._warn_if_unstable(start)
-        if self._kernel.leaps:
-            self._still(start, self._rows(np.random.default_rng(0), 2)[0], 2, self.tuned, every=2)
-        if self._tuner is not None:  # What tuning calls is compiled here, not by every worker.
-            self.target.value_and_gradient(start, [np.zeros(1, int) for _ in self.target.groups])
-        if self.temperature != 1:
+        self._owner.claim()
+        self.chain = Chain(parts)
+        warm_up(self.chain)
+        if self.settings.temperature != 1:
+            T = self.settings.temperature
             _log.warning(
-                f"temperature={self.temperature:g}: the draws are from exp(-U / "
-                f"{self.temperature:g}), which is not the posterior: that has temperature=1."
+                f"temperature={T:g}: the draws are from exp(-U / {T:g}), which is not the "
+                "posterior: that has temperature=1."
             )
 
-    def _warn_if_unstable(self, q: np.ndarray) -> None:
-        """Warn of a step size that no chain would survive where the curvature is that of `q`."""
-        if self._schedule is None:
+    def _split(self, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the sampler's own arguments and the shared ones, complete."""
+        shared = {name: value for name, value in given.items() if name in SHARED}
+        own = {name: value for name, value in given.items() if name not in SHARED}
+        missing = [name for name in _required(type(self)) if name not in given]
+        if missing:
+            words = ", ".join(map(repr, missing))
+            raise TypeError(f"{type(self).__name__}() is missing the argument {words}.")
+        return self.complete(own, shared)
+
+    def _declare_stats(self, algorithm: Algorithm, parts: Any) -> None:
+        """Tell PyMC which sample stats there are."""
+        stats = STATS | {name: (np.float64, []) for name in algorithm.stats}
+        stats |= TUNED_STATS if parts.tuner is not None else {}
+        stats |= STAGES if parts.explores(np.zeros(1)) is not None else {}
+        self.stats_dtypes = [{name: dtype for name, (dtype, _) in stats.items()}]
+        # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
+        stats |= {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
+        self.stats_dtypes_shapes = stats
+        self._reported = itemgetter(*stats)
+
+    @property
+    def target(self) -> Target:
+        """U of the model, and what was decided of each likelihood."""
+        return self.chain.parts.target
+
+    @property
+    def state(self) -> ChainState:
+        """All that the chain carries from draw to draw, beside its position and generator."""
+        return self.chain.state
+
+    @state.setter
+    def state(self, state: ChainState) -> None:
+        self.chain.state = state
+
+    @property
+    def tune(self) -> bool:
+        """Whether `pm.sample` still tunes."""
+        return self.chain.state.tune
+
+    @tune.setter
+    def tune(self, tune: bool) -> None:
+        if "chain" in vars(self):  # PyMC says so before there is one
+            self.chain.state.tune = tune
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        """Forget all draws: PyMC starts a chain with the generator `rng`."""
+        if "chain" not in vars(self):  # PyMC sets a generator while it makes the step method
             return
-        steps = self._probes(PROBES // 4)
-        rows, _ = self._rows(np.random.default_rng(0), steps)
-        gradient = MOMENTS.index("g")
+        self._owner.claim()
+        one_thread_in_workers()
+        self.chain.restart()
 
-        def mean_gradient(z):
-            sums = self._still(self._to_position(z), rows, steps, self.tuned).sums
-            return sums[gradient] / steps
+    def stop_tuning(self) -> None:
+        super().stop_tuning()
+        self.chain.stop_tuning()
 
-        point = self._to_coordinates(q)
-        curvature = largest_curvature(mean_gradient, point[None], np.random.default_rng(0))
-        h = float(self._step_sizes(np.zeros(1))[0])
-        longest = self.longest_step(curvature) if curvature > 0 else np.inf
-        if h > longest:
-            warnings.warn(
-                f"step_size={h:.3g} is not stable at the model's initial point: there the "
-                f"curvature of U, minus the log posterior, goes up to {curvature:.3g}, and the "
-                f"longest stable step is {longest:.2g}. Expect divergences, or choose about "
-                f"{longest / 4:.1g}.",
-                UserWarning,
-                stacklevel=5,
-            )
+    def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
+        owner, thread = self._owner, get_ident()
+        if owner.thread != thread:
+            owner.refuse(self.name)
+        q, stats = self.chain.draw(q0.data, self.rng)
+        if owner.thread != thread:  # another has started a chain meanwhile
+            owner.refuse(self.name)
+        return RaveledVars(q, q0.point_map_info), [
+            dict(zip(self.stats_dtypes_shapes, self._reported(stats)))
+        ]
 
     @staticmethod
     def competence(var, has_grad):
@@ -320,3 +294,32 @@ class SGMCMC(CheckedArguments, Sampler, Lifecycle):
 
     def _make_progressbar_update_functions(self):
         return progress_updates(self.stats_dtypes_shapes)
+
+
+def _required(cls: type[SGMCMC]) -> list[str]:
+    """Return the arguments of a sampler that must be given."""
+    algorithm = cls.algorithm_class
+    own = [] if algorithm is None else [
+        one.name for one in fields(algorithm)
+        if "constraint" in one.metadata and one.default is MISSING
+    ]  # fmt: skip
+    return [*own, *cls.required]
+
+
+def _signature_of(cls: type[SGMCMC]) -> inspect.Signature:
+    """Return what `help` and editors say that a sampler takes."""
+    Parameter, keyword = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
+    parameters = [Parameter("vars", Parameter.POSITIONAL_OR_KEYWORD, default=None)]
+    parameters += [Parameter(name, keyword) for name in cls.required]
+    if cls.algorithm_class is None:
+        parameters.append(Parameter("algorithm", keyword, default=None))
+    for one in fields(cls.algorithm_class or Arguments):
+        if "constraint" in one.metadata:
+            default = Parameter.empty if one.default is MISSING else one.default
+            parameters.append(Parameter(one.name, keyword, default=default))
+    if cls.algorithm_class is not None:
+        parameters.append(Parameter("kwargs", Parameter.VAR_KEYWORD))
+    return inspect.Signature(parameters)
+
+
+SGMCMC.__signature__ = _signature_of(SGMCMC)

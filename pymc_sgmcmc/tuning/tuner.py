@@ -5,13 +5,14 @@ each of its draws. Everything is measured in coordinates z in which the posterio
 N(0, I), so that no constant here has a scale.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytensor
 
 from pymc_sgmcmc._utils.coordinates import Coordinates, pull
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule, largest
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
@@ -58,13 +59,8 @@ class Tuner:
     target : Target
     source : BatchSource
     plan : Plan
-    step_bias : callable
-        ``step_bias(h, curvature)``: the relative error of a variance by the step size alone.
-    longest_step : callable
-        ``longest_step(curvature)``: the step size that is stable there, and longer ones are not.
-    noise_rule : callable
-        ``noise_rule(room, count)``: what noise the sampler may have, where what it injects has that
-        room and V is known from `count` batches.
+    algorithm : Algorithm
+        What is tuned: its bias, its longest step, and what noise its gradients may have.
     steps : int
         Inner steps a draw.
     """
@@ -74,13 +70,11 @@ class Tuner:
         target: Target,
         source: BatchSource,
         plan: Plan,
-        step_bias: Callable[[float, float], float],
-        longest_step: Callable[[float], float],
-        noise_rule: Callable[[float, int], NoiseRule],
+        algorithm: Algorithm,
         steps: int,
     ):
         self._target, self._source, self._plan, self._steps = target, source, plan, steps
-        self._step_bias, self._longest_step, self._rule = step_bias, longest_step, noise_rule
+        self._algorithm = algorithm
 
     def start(
         self, tuned: Tuned, q: np.ndarray, capacity: float, rng: np.random.Generator
@@ -187,7 +181,8 @@ class Tuner:
             largest_there = largest_curvature(
                 gradient, points[there], rng, visit=lambda i: visit(there[i])
             )
-            longest = min(longest, self._longest_step(max(1.0, curvature, largest_there)) / 2)
+            stable = self._algorithm.longest_step(max(1.0, curvature, largest_there))
+            longest = min(longest, stable / 2)
         tuned = replace(tuned, curvature=curvature)
         V, rule = np.zeros_like(coordinates.factor), Heating(np.inf)
         if self._target.groups:
@@ -218,7 +213,7 @@ class Tuner:
         centres = {"plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)}
         if plan.gradient != "auto":
             centres = {plan.gradient: centres[plan.gradient]}
-        precision = self._rule(np.inf, 1).precision
+        precision = self._algorithm.noise_rule(np.inf, 1).precision
         noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision, visit)
         self._refuse_not_finite(q, noises)
         sizes = tuple(self._target.batch_sizes)
@@ -230,7 +225,7 @@ class Tuner:
             left = min(1.0, max(UNCERTAINTY, 2 * noise.error))
             left += (1 - left) * noise.correlated
         room = (1 - STEP_SHARE) * plan.tolerance / left * tuned.capacity
-        rule = self._rule(room, noise.count)
+        rule = self._algorithm.noise_rule(room, noise.count)
         if plan.batch_size:
             factor = rule.batch_factor(V, h)
             sizes = tuple(int(np.clip(n * factor, rule.smallest, LARGEST)) for n in sizes)
@@ -274,7 +269,7 @@ class Tuner:
         low, high = 1e-12, 1.0
         for _ in range(50):
             middle = np.sqrt(low * high)
-            if self._step_bias(middle, curvature) <= STEP_SHARE * self._plan.tolerance:
+            if self._algorithm.step_bias(middle, curvature) <= STEP_SHARE * self._plan.tolerance:
                 low = middle
             else:
                 high = middle
@@ -290,7 +285,7 @@ class Tuner:
             "noise_fraction": noise,
             "metric_condition": tuned.coordinates.condition,
             "decrement": tuned.decrement,
-            "predicted_bias": self._step_bias(h, tuned.curvature) + tuned.left * noise,
+            "predicted_bias": self._algorithm.step_bias(h, tuned.curvature) + tuned.left * noise,
             "tuning_gradients": tuned.row_gradients,
         }
 

@@ -78,8 +78,11 @@ def _stats(step, sample):
 
 def _compiled(step, sample):
     """Microseconds of a draw in compiled code and NumPy's generator: a mean, as a slope is."""
-    inside, function = [], step._kernel._function
-    call, draw_rows, noise = function._call, step._draw_rows, step._noise.draw
+    inside, function = [], step.chain.parts.kernel._function
+    from pymc_sgmcmc.chain import trajectory
+
+    normals = step.chain.parts.normals
+    call, draw_rows, noise = function._call, trajectory.draw_rows, normals.draw
 
     def timed(work):
         def wrapper(*args):
@@ -90,10 +93,10 @@ def _compiled(step, sample):
 
         return wrapper
 
-    function._call, step._draw_rows, step._noise.draw = map(timed, (call, draw_rows, noise))
+    function._call, trajectory.draw_rows, normals.draw = map(timed, (call, draw_rows, noise))
     sample(step, draws=LONG, tune=0, chains=1)
-    function._call = call
-    del step._draw_rows, step._noise.draw
+    function._call, trajectory.draw_rows = call, draw_rows
+    del normals.draw
     return 1e6 * sum(inside[-3 * LAST :]) / LAST
 
 

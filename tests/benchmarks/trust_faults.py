@@ -76,14 +76,14 @@ def scaled(coefficient, factor):
     """The fault of a sampler that takes `factor` times a coefficient of its update."""
 
     def plant(step, problem):
-        right = step.coefficients
+        algorithm = step.chain.parts.algorithm
+        right = algorithm.coefficients
 
-        def wrong():
-            numbers = right()
+        def wrong(context):
+            numbers = right(context)
             return numbers | {coefficient: factor * numbers[coefficient]}
 
-        step.coefficients = wrong
-        step._refresh()
+        object.__setattr__(algorithm, "coefficients", wrong)
 
     return plant
 
@@ -129,7 +129,7 @@ def cold():
 
 def far_centre(step, problem):
     """Move the control variate's centre: its gradient there is right."""
-    tuner = step._tuner
+    tuner = step.chain.parts.tuner
     direction = np.linalg.cholesky(problem.covariance)[:, 0]
     direction = direction / np.sqrt(direction @ np.linalg.solve(problem.covariance, direction))
     anchored = tuner._anchored
@@ -168,7 +168,8 @@ class Unshuffled(BatchSource):
 
 def unshuffled(in_turn):
     def plant(step, problem):
-        step._source = Unshuffled(step.target.groups, step.target.batch_sizes, in_turn=in_turn)
+        source = Unshuffled(step.target.groups, step.target.batch_sizes, in_turn=in_turn)
+        object.__setattr__(step.chain.parts, "source", source)
         step.start_chain(step.rng)
 
     return plant

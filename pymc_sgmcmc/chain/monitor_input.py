@@ -8,11 +8,11 @@ from pymc_sgmcmc.chain.width import Width
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.tuned import Tuned
 
-__all__ = ["Sight"]
+__all__ = ["MonitorInput"]
 
 
 @dataclass(frozen=True)
-class Sight:
+class MonitorInput:
     """What there is to be seen at a look.
 
     Attributes

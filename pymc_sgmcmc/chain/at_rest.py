@@ -1,0 +1,130 @@
+"""Gradients where a chain is: the kernel at the step size zero."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_sgmcmc.chain.frame import BLOCK, Frame, context_of, fixed_inputs, is_noisy
+from pymc_sgmcmc.chain.kernel_output import KernelOutput
+from pymc_sgmcmc.chain.moments import MOMENTS
+from pymc_sgmcmc.chain.parts import Parts
+from pymc_sgmcmc.chain.state import ChainState
+from pymc_sgmcmc.tuning.tuned import Tuned
+
+__all__ = [
+    "NOISE_BATCHES",
+    "draw_rows",
+    "evaluate_at_rest",
+    "gradient_variance",
+    "has_gradient",
+    "is_finite_at",
+    "noise_batches",
+    "noise_without_control",
+]
+
+NOISE_BATCHES = 64
+"""Batches from which the noise of the gradient at one point is estimated."""
+
+_GRADIENT, _SQUARE = MOMENTS.index("g"), MOMENTS.index("g2")
+
+
+def draw_rows(
+    parts: Parts, state: ChainState, lengths: np.ndarray, rng: np.random.Generator, steps: int
+) -> tuple[list[np.ndarray], tuple]:
+    """Return the rows of `steps` batches of each group, and the states of the sources then."""
+    drawn, states = [], []
+    groups = zip(state.batch_states, lengths, state.tuned.batch_sizes, strict=True)
+    for source_state, n_rows, size in groups:
+        rows, source_state = parts.source.draw(source_state, rng, int(n_rows), steps, size)
+        drawn.append(rows)
+        states.append(source_state)
+    return drawn, tuple(states)
+
+
+def evaluate_at_rest(
+    parts: Parts,
+    state: ChainState,
+    frame: Frame,
+    q: np.ndarray,
+    rows: list[np.ndarray],
+    steps: int,
+    *,
+    tuned: Tuned | None = None,
+    every: int = 1,
+) -> KernelOutput:
+    """Return what `steps` of size zero at `q` see, each on its `rows`.
+
+    `tuned`: as if that were tuned.
+    """
+    fixed = frame.fixed
+    if tuned is not None:
+        fixed = fixed_inputs(parts, tuned, frame.lengths, frame.coefficients)
+    step_size = parts.coming_step_size(state)
+    context = context_of(parts.source, state, frame.lengths, step_size)
+    size, algorithm = parts.target.size, parts.algorithm
+    return parts.kernel(
+        parts.to_coordinates(q, tuned or state.tuned),
+        tuple(algorithm.initial_state(np.random.default_rng(0), context).values()),
+        np.zeros(steps),
+        rows,
+        np.zeros((steps, parts.kernel.n_noise, size)),
+        np.zeros(size),
+        algorithm.planned(np.zeros(steps, dtype=int), tuning=state.tune),
+        fixed,
+        every,
+    )
+
+
+def is_finite_at(
+    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
+) -> bool:
+    """Return whether U and its gradient are finite at `q`, on random rows."""
+    batches = zip(frame.lengths, parts.target.batch_sizes, strict=True)
+    rows = [parts.source.any(rng, n, m) for n, m in batches]
+    output = evaluate_at_rest(parts, state, frame, q, rows, 1)
+    return bool(np.isfinite([output.logp, output.grad_norm]).all())
+
+
+def has_gradient(
+    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rows: list[np.ndarray]
+) -> bool:
+    """Return whether the gradient at `q` is finite on all of `rows`."""
+    if not rows:
+        return True
+    sums = evaluate_at_rest(parts, state, frame, q, rows, len(rows[0])).sums
+    return bool(np.isfinite(sums[_GRADIENT]).all())
+
+
+def noise_batches(parts: Parts, state: ChainState, lengths: np.ndarray, wanted: int) -> int:
+    """Return how many batches to look at in bounded memory: two or more, or one of all rows."""
+    if not is_noisy(parts.source, lengths, state.tuned):
+        return 1
+    widest = max(parts.kernel.n_noise * parts.target.size, *state.tuned.batch_sizes)
+    return max(2, min(wanted, BLOCK // widest))
+
+
+def gradient_variance(
+    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, tuned: Tuned | None = None
+) -> np.ndarray:
+    """Return V, the variance of the gradient at `q`, (d,)."""
+    if not is_noisy(parts.source, frame.lengths, state.tuned):
+        return np.zeros(parts.target.size)
+    steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES)
+    rng = np.random.default_rng(state.draw)  # the chain's own stays as it is
+    rows, _ = draw_rows(parts, state, frame.lengths, rng, steps)
+    sums = evaluate_at_rest(parts, state, frame, q, rows, steps, tuned=tuned).sums
+    mean, square = sums[_GRADIENT] / steps, sums[_SQUARE] / steps
+    return np.maximum(square - mean**2, 0.0) * steps / (steps - 1)
+
+
+def noise_without_control(
+    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, variance: np.ndarray
+) -> float | None:
+    """Return the mean noise of plain gradients over that of the control variate, if there is one.
+
+    `variance`: V with it.
+    """
+    if not (state.tuned.control and variance.mean() > 0):
+        return None
+    plain = gradient_variance(parts, state, frame, q, replace(state.tuned, control=False))
+    return float(plain.mean() / variance.mean())

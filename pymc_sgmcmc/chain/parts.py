@@ -1,0 +1,107 @@
+"""What a chain is made of: parts that stay as they are while it runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.chain.kernel import Kernel
+from pymc_sgmcmc.chain.state import ChainState
+from pymc_sgmcmc.compile.normal_stream import Noise
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.schedules import Constant, Schedule, repeated
+from pymc_sgmcmc.model.initial_points import Starts
+from pymc_sgmcmc.posterior.batch_sources import BatchSource
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.tuned import Plan, Tuned
+from pymc_sgmcmc.tuning.tuner import Tuner
+
+__all__ = ["Parts"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """The parts of a chain.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    target : Target
+    algorithm : Algorithm
+    source : BatchSource
+    estimator : Estimator
+    kernel : Kernel
+    normals : Noise
+        Makes the normals of a draw.
+    starts : Starts
+    plan : Plan
+    tuner : Tuner or None
+    schedule : Schedule or None
+        Step sizes; None: they are tuned.
+    untuned : Coordinates
+        The sampler's coordinates before tuning.
+    places : array of int, shape (d,)
+        The number of each coordinate of q among all value variables of the model.
+    step_size : object
+        As the user gave it, for messages.
+    steps : int
+        Inner steps of a draw.
+    every : int
+        One of so many inner steps is summed.
+    tolerance : float
+        Of the relative error of a posterior variance.
+    jitter : bool
+    """
+
+    name: str
+    target: Target
+    algorithm: Algorithm
+    source: BatchSource
+    estimator: Estimator
+    kernel: Kernel
+    normals: Noise
+    starts: Starts
+    plan: Plan
+    tuner: Tuner | None
+    schedule: Schedule | None
+    untuned: Coordinates
+    places: np.ndarray
+    step_size: Any
+    steps: int
+    every: int
+    tolerance: float
+    jitter: bool
+
+    @property
+    def has_constant_step(self) -> bool:
+        """Whether the step size is the same in all draws after tuning."""
+        return self.schedule is None or isinstance(self.schedule, Constant)
+
+    def step_sizes(self, tuned: Tuned, counts: np.ndarray) -> np.ndarray:
+        """Return the step size at absolute counts of inner steps."""
+        if self.schedule is not None:
+            return self.schedule(counts)
+        return repeated(tuned.step_size, counts.shape)
+
+    def coming_step_size(self, state: ChainState) -> float:
+        """Return the step size of the coming inner step."""
+        return float(self.step_sizes(state.tuned, np.array([state.inner_steps]))[0])
+
+    def explores(self, counts: np.ndarray) -> np.ndarray | None:
+        """Return whether these inner steps are without noise; None: none ever is."""
+        return None if self.schedule is None else self.schedule.explores(counts)
+
+    def to_coordinates(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:
+        """Return the sampler's coordinates z of the position `q`."""
+        return tuned.coordinates.of(q) if self.estimator.moves else q
+
+    def to_position(self, z: np.ndarray, tuned: Tuned) -> np.ndarray:
+        """Return the position q of the sampler's coordinates `z`."""
+        return tuned.coordinates.position(z).astype(z.dtype) if self.estimator.moves else z
+
+    def carried(self, state: ChainState) -> dict[str, np.ndarray]:
+        """Return the carried variables by name."""
+        return dict(zip(self.kernel.carried, state.carried, strict=True)) if state.carried else {}

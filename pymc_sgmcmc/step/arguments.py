@@ -1,0 +1,238 @@
+"""What the arguments that all samplers share mean together, and what of it is to be tuned."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pymc import Model
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc._utils.argument_rows import (
+    BATCH_SIZE,
+    FLAG,
+    METRIC,
+    MODEL,
+    POINT,
+    RNG,
+    ROWS,
+)
+from pymc_sgmcmc._utils.constraints import (
+    Choice,
+    Either,
+    MappingOf,
+    Numbers,
+    Optional,
+    Positive,
+    Whole,
+    Word,
+)
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.validation import DEFAULT, is_auto, is_default
+from pymc_sgmcmc.compile.backend import BACKENDS, Backend
+from pymc_sgmcmc.dynamics.hyperparameters import constraints_of, hyperparameter
+from pymc_sgmcmc.dynamics.schedules import STEP_SIZE, Constant, Schedule, as_schedule
+from pymc_sgmcmc.model.full_data import minibatches
+from pymc_sgmcmc.posterior.batch_sources import SOURCES, BatchSource
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.requests import AUTO
+from pymc_sgmcmc.tuning.tuned import Plan
+from pymc_sgmcmc.tuning.tuner import largest_batch
+
+__all__ = ["GRADIENTS", "SHARED", "Arguments", "not_for_epochs"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+GRADIENTS = ("auto", "plain", "control_variate", "svrg")
+
+DENSE = 200
+"""The largest d with a dense metric, where it is chosen automatically."""
+
+MANY_ROWS = 20_000
+"""From here on shuffling the data once is cheaper than gathering rows at every inner step."""
+
+_COMPILE_KWARGS = Optional(
+    MappingOf("keyword arguments of pytensor.function, such as {'mode': 'FAST_COMPILE'}")
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arguments:
+    """The arguments that all samplers share, as `SGMCMC` documents them.
+
+    "default" is the word for what is not given: automatic with ``step_size=None``, else the plain
+    choice. What it stands for is in the properties below.
+    """
+
+    step_size: Any = hyperparameter(Optional(STEP_SIZE), default=None)
+    batch_size: Any = hyperparameter(BATCH_SIZE, default=DEFAULT)
+    batches: str = hyperparameter(
+        Either(Word(DEFAULT), Choice(("auto", *SOURCES))), default=DEFAULT
+    )
+    gradient: str = hyperparameter(Either(Word(DEFAULT), Choice(GRADIENTS)), default=DEFAULT)
+    metric: Any = hyperparameter(METRIC, default=DEFAULT)
+    noise_estimate: Any = hyperparameter(
+        Either(Word(DEFAULT), Word("auto"), Numbers(zero=True)), default=DEFAULT
+    )
+    bias_tolerance: float = hyperparameter(Positive(below=1), default=0.05)
+    steps_per_draw: int = hyperparameter(Whole(), default=10)
+    temperature: float = hyperparameter(Positive(), default=1.0)
+    backend: str = hyperparameter(Choice(tuple(BACKENDS)), default="c")
+    compile_kwargs: Mapping[str, Any] | None = hyperparameter(_COMPILE_KWARGS, default=None)
+    rows: Mapping[str, int | None] | None = hyperparameter(ROWS, default=None)
+    jitter: bool = hyperparameter(FLAG, default=True)
+    model: Model | None = hyperparameter(MODEL, default=None)
+    rng: Any = hyperparameter(RNG, default=None)
+    initial_point: Mapping[str, np.ndarray] | None = hyperparameter(POINT, default=None)
+    blocked: bool = hyperparameter(FLAG, default=True)
+
+    def __post_init__(self):
+        if not is_auto(self.resolved_noise_estimate):
+            return
+        if self.resolved_batches == "epochs":
+            raise not_for_epochs(self.resolved_noise_estimate)
+        if self.schedule is not None and not isinstance(self.schedule, Constant):
+            raise ValueError(
+                f"noise_estimate='auto' with step_size={self.step_size!r}: what is to be "
+                "subtracted follows the step size. Use a constant one, or step_size=None."
+            )
+
+    @cached_property
+    def schedule(self) -> Schedule | None:
+        """Step sizes; None: they are tuned."""
+        return None if self.step_size is None else as_schedule(self.step_size)
+
+    def _resolved(self, value: Any, otherwise: Any) -> Any:
+        if not is_default(value):
+            return value
+        return "auto" if self.schedule is None else otherwise
+
+    @property
+    def resolved_batch_size(self) -> Any:
+        """The batch size, "auto" where it is not given and the step size is tuned."""
+        return self._resolved(self.batch_size, None)
+
+    @property
+    def resolved_batches(self) -> str:
+        """Where batches come from; "auto": chosen by the number of rows."""
+        return self._resolved(self.batches, "random")
+
+    @property
+    def resolved_gradient(self) -> str:
+        """The kind of gradient."""
+        return self._resolved(self.gradient, "plain")
+
+    @property
+    def resolved_metric(self) -> Any:
+        """The metric; None: there is none."""
+        return self._resolved(self.metric, None)
+
+    @property
+    def resolved_noise_estimate(self) -> Any:
+        """The noise estimate, a rate, or "auto"."""
+        if is_default(self.noise_estimate) and self.resolved_batches == "epochs":
+            return 0.0
+        return self._resolved(self.noise_estimate, 0.0)
+
+    def tunes(self) -> bool:
+        """Whether there is anything to be found while tuning."""
+        return (
+            self.schedule is None
+            or self.resolved_gradient != "plain"
+            or is_auto(self.resolved_batch_size)
+            or is_auto(self.resolved_noise_estimate)
+            or isinstance(self.resolved_metric, str)
+        )
+
+    def tunes_batches(self, model: Model) -> bool:
+        """Whether batch sizes of `model` are tuned; that of a `pm.Minibatch` is kept."""
+        return is_auto(self.resolved_batch_size) and not minibatches(model)
+
+    def target(
+        self,
+        model: Model,
+        vars: Sequence[TensorVariable],
+        initial_point: Mapping[str, np.ndarray],
+        backend: Backend,
+    ) -> Target:
+        """Return the target, on minibatches where the batch size is automatic and rows separate."""
+        settings = {
+            "rows": self.rows,
+            "initial_point": initial_point,
+            "backend": backend,
+            "keeps_slopes": self.resolved_gradient != "plain",
+        }
+        if not is_auto(self.resolved_batch_size):
+            return Target(model, vars, batch_size=self.resolved_batch_size, **settings)
+        if minibatches(model):
+            return Target(model, vars, **settings)
+        return Target(model, vars, batch_size=AUTO, **settings)
+
+    def source(self, model: Model, target: Target) -> BatchSource:
+        """Return where batches of `target` come from, which is of `model`."""
+        lengths, name, largest = target.check_lengths(), self.resolved_batches, target.batch_sizes
+        if self.tunes_batches(model):
+            largest = [largest_batch(n) for n in lengths]
+        if name == "auto":
+            name = "blocks" if len(lengths) and min(lengths) >= MANY_ROWS else "random"
+        return SOURCES[name](target.groups, largest, target.others)
+
+    def coordinates(self, size: int) -> Coordinates:
+        """Return the coordinates before tuning."""
+        metric = self.resolved_metric
+        if metric is None:
+            return Coordinates.identity(size)
+        if isinstance(metric, str):
+            dense = metric == "dense" or (metric == "auto" and size <= DENSE)
+            return Coordinates.identity(size, 2 if dense else 1)
+        G = np.asarray(metric, dtype=float)
+        if G.shape not in ((size,), (size, size)):
+            raise ValueError(
+                f"metric has shape {G.shape}: pass the variances of the {size} coordinates, shape "
+                f"({size},), or their covariance, shape ({size}, {size})."
+            )
+        try:
+            factor = np.linalg.cholesky(G) if G.ndim == 2 else np.sqrt(G)
+        except np.linalg.LinAlgError:
+            factor = np.full(size, np.nan)
+        if not (np.isfinite(factor).all() and (factor.ndim == 2 or (factor > 0).all())):
+            raise ValueError("metric must be positive (definite) and finite.")
+        return Coordinates(np.zeros(size), factor)
+
+    def plan(self, model: Model, target: Target, *, absorbs: bool) -> Plan:
+        """Return what is to be tuned; `absorbs`: whether the sampler takes up noise."""
+        gradient, others = self.resolved_gradient, target.others_in_batches()
+        if others:
+            # They move between our draws, and the gradient on all rows at an anchor does not.
+            if gradient not in ("auto", "plain"):
+                raise ValueError(
+                    f"gradient={gradient!r} needs a likelihood that other step methods leave "
+                    f"alone, and {others} in it are theirs. Sample them with this step method too, "
+                    "or use gradient='plain'."
+                )
+            if gradient == "auto":
+                _log.info(f"Plain gradients: other step methods draw {others} of the likelihood.")
+            gradient = "plain"
+        return Plan(
+            step_size=self.schedule is None,
+            batch_size=self.tunes_batches(model),
+            metric=isinstance(self.resolved_metric, str),
+            noise=is_auto(self.resolved_noise_estimate),
+            gradient=gradient,
+            tolerance=self.bias_tolerance,
+            absorbs=absorbs,
+        )
+
+
+SHARED = constraints_of(Arguments)
+"""What each argument that all samplers share may be."""
+
+
+def not_for_epochs(noise_estimate: str) -> ValueError:
+    """Return the error where noise would be subtracted that has no such formula."""
+    return ValueError(
+        f"noise_estimate={noise_estimate!r} is for batches drawn independently: the noise of "
+        "batches='epochs' is not. Leave it out, or use batches='random'."
+    )

@@ -1,0 +1,175 @@
+"""From arguments to the parts of a chain."""
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from pymc import Model
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc._utils.flat import places
+from pymc_sgmcmc.chain.at_rest import (
+    NOISE_BATCHES,
+    draw_rows,
+    evaluate_at_rest,
+    is_finite_at,
+    noise_batches,
+)
+from pymc_sgmcmc.chain.chain import Chain, initial_chain_state
+from pymc_sgmcmc.chain.frame import context_of
+from pymc_sgmcmc.chain.kernel import Kernel, arrays
+from pymc_sgmcmc.chain.moments import MOMENTS
+from pymc_sgmcmc.chain.parts import Parts
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.normal_stream import Noise
+from pymc_sgmcmc.distributions.manifolds import manifold_of
+from pymc_sgmcmc.dynamics.algorithm import Algorithm, Setting
+from pymc_sgmcmc.dynamics.schedules import Constant
+from pymc_sgmcmc.dynamics.space import Space
+from pymc_sgmcmc.model.gradient_flow import refuse_without_gradient
+from pymc_sgmcmc.model.initial_points import Starts
+from pymc_sgmcmc.model.inspection import warn_about_deterministics, warn_about_leftovers
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.step.arguments import Arguments
+from pymc_sgmcmc.step.refusals import refuse_exploration, refuse_untunable
+from pymc_sgmcmc.tuning.curvature import largest_curvature
+from pymc_sgmcmc.tuning.tuner import Tuner
+
+__all__ = ["SUMMED", "assemble", "warm_up"]
+
+SUMMED = 2**13
+"""Coordinates times inner steps that are summed in a draw, at least: all steps where they are no
+more, else every so many."""
+
+
+def assemble(
+    name: str,
+    algorithm: Algorithm,
+    arguments: Arguments,
+    model: Model,
+    vars: Sequence[TensorVariable],
+    refuse: Callable[[Algorithm, Arguments, Target], None],
+) -> Parts:
+    """Return the parts of a chain that samples `vars` of `model` by `algorithm`.
+
+    `refuse` raises where the algorithm cannot. What the user should know of the model is said.
+    """
+    refuse_exploration(name, algorithm, arguments)
+    point = arguments.initial_point
+    point = dict(model.initial_point() if point is None else point)
+    backend = Backend(arguments.backend, arguments.compile_kwargs)
+    target = arguments.target(model, vars, point, backend)
+    backend = target.backend  # C, where Numba cannot compile the model
+    space = Space([manifold_of(model, var) for var in vars], target.shapes)
+    algorithm = algorithm.within(
+        Setting(
+            size=target.size,
+            space=space,
+            temperature=arguments.temperature,
+            noise_estimate=arguments.resolved_noise_estimate,
+            tunes_step=arguments.schedule is None,
+        )
+    )
+    refuse(algorithm, arguments, target)
+    if not algorithm.corrects:
+        refuse_without_gradient(target.terms, vars)
+    source = arguments.source(model, target)
+    warn_about_deterministics(model, target.model)
+    minibatched, blocked = bool(target.groups), arguments.blocked
+    warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
+    target.warn_about_row_latents()
+
+    plan = arguments.plan(model, target, absorbs=algorithm.absorbs_noise)
+    steps, tuner = int(arguments.steps_per_draw), None
+    if arguments.tunes():
+        refuse_untunable(name, algorithm, arguments)
+        tuner = Tuner(target, source, plan, algorithm, steps)
+    moves, control = arguments.resolved_metric is not None, plan.gradient != "plain"
+    estimator = Estimator(target, source, moves, control)
+    untuned = arguments.coordinates(target.size)
+    state, schedule = initial_chain_state(target, source, untuned), arguments.schedule
+    h = np.nan if schedule is None else float(schedule(np.zeros(1, dtype=int))[0])
+    context = context_of(source, state, target.examine(), h)
+    coefficients = arrays(algorithm.coefficients(context))  # an error, if one is out of range
+    kernel = Kernel(
+        estimator,
+        algorithm.update,
+        algorithm.initial_state(np.random.default_rng(0), context),
+        coefficients,
+        algorithm.kinetic,
+        algorithm.virial,
+        backend,
+        sequences=algorithm.planned(np.zeros(1, dtype=int), tuning=True),
+        numbers=estimator.symbols(state.tuned),
+        constant=schedule is None or isinstance(schedule, Constant),
+        leaps=target.size >= SUMMED and not algorithm.trajectories,
+    )
+    every = steps
+    if not (kernel.leaps or algorithm.trajectories):
+        every = max(1, steps * target.size // SUMMED)
+    sizes = [np.size(point[var.name]) for var in model.value_vars]
+    return Parts(
+        name=name,
+        target=target,
+        algorithm=algorithm,
+        source=source,
+        estimator=estimator,
+        kernel=kernel,
+        normals=Noise(steps * kernel.n_noise * target.size, kernel.dtype),
+        starts=Starts(model, vars, model.initial_point(), space.nearest),
+        plan=plan,
+        tuner=tuner,
+        schedule=schedule,
+        untuned=untuned,
+        places=places(model.value_vars, sizes, vars),
+        step_size=arguments.step_size,
+        steps=steps,
+        every=every,
+        tolerance=arguments.bias_tolerance,
+        jitter=arguments.jitter,
+    )
+
+
+def warm_up(chain: Chain) -> None:
+    """Compile what is compiled when called, here and not in every worker; warn of long steps."""
+    parts, state, frame = chain.parts, chain.state, chain.frame
+    start = parts.starts.default
+    if is_finite_at(parts, state, frame, start, np.random.default_rng(0)):
+        _warn_if_unstable(chain, start)
+    if parts.kernel.leaps:
+        rows, _ = draw_rows(parts, state, frame.lengths, np.random.default_rng(0), 2)
+        evaluate_at_rest(parts, state, frame, start, rows, 2, every=2)
+    if parts.tuner is not None:
+        parts.target.value_and_gradient(start, [np.zeros(1, int) for _ in parts.target.groups])
+    if parts.algorithm.judges_draws:
+        parts.target.value_and_gradient(start)
+
+
+def _warn_if_unstable(chain: Chain, q: np.ndarray) -> None:
+    """Warn of a step size that no chain would survive where the curvature is that of `q`."""
+    parts, state, frame = chain.parts, chain.state, chain.frame
+    if parts.schedule is None:
+        return
+    steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES // 4)
+    rows, _ = draw_rows(parts, state, frame.lengths, np.random.default_rng(0), steps)
+    gradient = MOMENTS.index("g")
+
+    def mean_gradient(z):
+        position = parts.to_position(z, state.tuned)
+        sums = evaluate_at_rest(parts, state, frame, position, rows, steps).sums
+        return sums[gradient] / steps
+
+    point = parts.to_coordinates(q, state.tuned)
+    curvature = largest_curvature(mean_gradient, point[None], np.random.default_rng(0))
+    h = float(parts.step_sizes(state.tuned, np.zeros(1))[0])
+    longest = parts.algorithm.longest_step(curvature) if curvature > 0 else np.inf
+    if h > longest:
+        warnings.warn(
+            f"step_size={h:.3g} is not stable at the model's initial point: there the "
+            f"curvature of U, minus the log posterior, goes up to {curvature:.3g}, and the "
+            f"longest stable step is {longest:.2g}. Expect divergences, or choose about "
+            f"{longest / 4:.1g}.",
+            UserWarning,
+            stacklevel=6,
+        )
