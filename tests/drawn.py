@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.groups import from_groups
 
 
 def dataset_of(values, coords=None, attrs=None):

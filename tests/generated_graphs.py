@@ -20,12 +20,12 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.printing import debugprint
 
-from pymc_sgmcmc._utils.compat import scan
 from pymc_sgmcmc.compile.additions import SAID, quiet_compiler
 from pymc_sgmcmc.compile.backend import FASTER_C, Backend
 from pymc_sgmcmc.compile.c_subgraph import AS_ONE, as_one
 from pymc_sgmcmc.compile.compiling import compiling
 from pymc_sgmcmc.compile.fallback import plain_graph
+from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.compile.take_rows import take_rows
 from tests.helpers import PYTHON
 from tests.random_graphs import KNOWN, ONE, Graphs

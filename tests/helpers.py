@@ -275,17 +275,17 @@ class Subject:
 
 def initial_state(step, rng):
     """What the algorithm of a step method carries at first."""
-    return step.chain.parts.algorithm.initial_state(rng, step.chain.context())
+    return step.algorithm.initial_state(rng, step.chain.context())
 
 
 def planned(step, steps):
     """What it plans for absolute counts of inner steps."""
-    return step.chain.parts.algorithm.planned(steps, tuning=step.tune)
+    return step.algorithm.planned(steps, tuning=step.tune)
 
 
 def coefficients_of(step):
     """Its coefficients as the chain is now."""
-    return step.chain.parts.algorithm.coefficients(step.chain.context())
+    return step.algorithm.coefficients(step.chain.context())
 
 
 def change_part(step, **parts):
@@ -296,7 +296,7 @@ def change_part(step, **parts):
 
 def change_setting(step, **settings):
     """Give its algorithm another setting, and let the chain find out."""
-    algorithm = step.chain.parts.algorithm
+    algorithm = step.algorithm
     change_part(step, algorithm=algorithm.within(replace(algorithm.setting, **settings)))
     step.chain._frame = None
 

@@ -15,7 +15,7 @@ from pymc_sgmcmc import (
     autocorrelation_time,
     kinetic_temperature,
 )
-from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.groups import from_groups
 from pymc_sgmcmc.results import autocorrelation, temperature
 from tests.helpers import gaussian_law, numbers, score, sghmc_euler
 from tests.samplers import sample

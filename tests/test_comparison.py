@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from pymc_sgmcmc import compare
-from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.groups import from_groups
 from pymc_sgmcmc.results import comparison
 from tests.drawn import dataset_of
 

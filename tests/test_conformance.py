@@ -15,8 +15,8 @@ from pymc.exceptions import SamplingError
 from pymc.sampling.parallel import ParallelSamplingError
 
 from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
-from pymc_sgmcmc._utils.compat import ChainStep
 from pymc_sgmcmc.dynamics.schedules import as_schedule
+from pymc_sgmcmc.step.pymc_versions import ChainStep
 from tests.helpers import change_part, draw_rows_of
 from tests.samplers import CASES, DEFAULTS, OTHERS, TYPICAL, built, draws, regression, sample
 from tests.slow import slow_but
@@ -84,7 +84,7 @@ def test_the_progress_bar_shows_the_chain_and_does_not_change_it(case):
     np.testing.assert_array_equal(draws(quiet), draws(shown))
     columns, starts = step._progressbar_config(n_chains=2)
     headers = [column.get_table_column().header for column in columns]
-    momentum = ["Temperature"] if "kinetic_temperature" in step.chain.parts.algorithm.stats else []
+    momentum = ["Temperature"] if "kinetic_temperature" in step.algorithm.stats else []
     assert headers == ["Divergences", "Step size", *momentum]
     begin(step)
     (update,) = step._make_progressbar_update_functions()
@@ -135,11 +135,11 @@ def test_stats_are_there_and_have_their_types(case):
     model, step = built(case)
     with model:
         stats = sample(step, draws=7).sample_stats  # in Santa's exploration
-    assert set(stats) >= STATS | set(step.chain.parts.algorithm.stats)
+    assert set(stats) >= STATS | set(step.algorithm.stats)
     assert np.isfinite(stats.minibatch_logp).all() and (stats.grad_norm > 0).all()
     assert (stats.n_steps == 10).all() and not stats.diverging.any()
     np.testing.assert_allclose(stats.step_size, case.settings["step_size"])
-    for name in step.chain.parts.algorithm.stats:
+    for name in step.algorithm.stats:
         assert (stats[name] > 0).all()
 
 

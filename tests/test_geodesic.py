@@ -38,7 +38,7 @@ def step_of(name, variable, h, **more):
 
 def chain_of(step, h, count, inner=10, seed=1, **rows):
     chain, rng = subject(step), np.random.default_rng(seed)
-    q = step.chain.parts.algorithm.space.nearest(rng.standard_normal(step.target.size))
+    q = step.algorithm.space.nearest(rng.standard_normal(step.target.size))
     state = tuple(initial_state(step, rng).values())
     return simulate(chain, q, state, h, draws=count, inner=inner, burn_in=100, seed=seed, **rows)
 
@@ -69,7 +69,7 @@ def check_law(name, h=0.1, count=3000, **more):
     simulated = chain_of(step, h, count)
     along = simulated.q.reshape(-1, 100, 3) @ mu
     score_mean(along / MEAN, 1.0, 0.005, "E mu.x")
-    if "kinetic_temperature" in step.chain.parts.algorithm.stats:
+    if "kinetic_temperature" in step.algorithm.stats:
         score_mean(simulated.temperature, 1.0, 0.005, "kinetic temperature")
 
 

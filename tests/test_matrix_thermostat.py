@@ -107,4 +107,4 @@ def test_it_samples_through_pymc_and_refuses_what_it_cannot():
         with pytest.raises(ValueError, match="integrator='DUBUD': U is for"):
             SGNHT(step_size=0.3, thermostat="matrix", integrator="DUBUD")
     score_mean(draws(idata, "q").transpose(1, 0, 2) ** 2, 1.0, 0.1, "q^2")
-    assert len(mean) == D and step.thermostat == "matrix"
+    assert len(mean) == D and step.algorithm.thermostat == "matrix"

@@ -25,7 +25,7 @@ from pymc_sgmcmc import (
     weighted_mean,
     weighted_quantile,
 )
-from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.groups import from_groups
 from pymc_sgmcmc.chain.cause import times_of
 from pymc_sgmcmc.model.sampled_data import refuse_other_data
 from pymc_sgmcmc.posterior.target import Target

@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import SGLD, SGNHT, full_data
-from pymc_sgmcmc._utils.compat import scan
+from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.model.full_data import minibatches
 from tests.helpers import PYTHON
 from tests.samplers import DEFAULTS, TYPICAL, draws, sample

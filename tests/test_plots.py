@@ -22,7 +22,7 @@ from pymc_sgmcmc import (
     plot_thermostat,
     plot_width,
 )
-from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.groups import from_groups
 from pymc_sgmcmc._utils.significance import ALPHA, critical
 from pymc_sgmcmc.chain.stored_sums import ROWS
 from pymc_sgmcmc.chain.width import TOLERANCE

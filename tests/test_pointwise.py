@@ -11,7 +11,7 @@ import xarray as xr
 from scipy import stats
 
 from pymc_sgmcmc import log_likelihood
-from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.groups import from_groups
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.posterior import row_likelihood
 from tests.drawn import dataset_of

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from pymc_sgmcmc import relabel
-from pymc_sgmcmc._utils.compat import from_groups
+from pymc_sgmcmc._utils.groups import from_groups
 from pymc_sgmcmc.results.relabel import best_order
 
 CHAINS, DRAWS, K = 3, 400, 4

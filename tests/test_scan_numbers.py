@@ -9,8 +9,8 @@ import pytest
 from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
-from pymc_sgmcmc._utils.compat import scan
 from pymc_sgmcmc.compile.backend import Backend, CompiledGraph, interpreted
+from pymc_sgmcmc.compile.pytensor_versions import scan
 from tests.slow import slow_but
 
 NUMBA = Backend("numba")

@@ -325,7 +325,7 @@ def test_sgfs_is_exact_where_sgld_is_not(h, noise):
                        numbers(T=T, B=B))  # fmt: skip
     np.testing.assert_allclose(law.q, T, rtol=1e-9)
     q, _ = start_at(posterior, law)
-    chain = subject(step, update=step.chain.parts.algorithm.update)
+    chain = subject(step, update=step.algorithm.update)
     draws = simulate(chain, q, (), h, draws=2000, inner=5, n_rows=400, batch=2)
     score_variance(draws.q, posterior.mean, T, "q", 0.005)
 
@@ -342,10 +342,10 @@ def test_sgd_samples_by_the_noise_of_minibatches(T, noise):
     h = 2 / (1 + V.mean() / T)
     law = gaussian_law(update, posterior.a, V, h, numbers(T=T))
     np.testing.assert_allclose(law.q, h * V / (2 - h), rtol=1e-9)
-    widening = step.chain.parts.algorithm.widening(0.1 * V / 2, step.chain.context())
+    widening = step.algorithm.widening(0.1 * V / 2, step.chain.context())
     np.testing.assert_allclose(widening, 0.1 * V / (1.9 * T) - 1, rtol=1e-9)
     q, _ = start_at(posterior, law)
-    chain = subject(step, update=step.chain.parts.algorithm.update)
+    chain = subject(step, update=step.algorithm.update)
     inner = round(4 / h)
     draws = simulate(chain, q, (), h, draws=2000, inner=inner, n_rows=400, batch=2)
     score_variance(draws.q, posterior.mean, law.q, "q", 0.005)

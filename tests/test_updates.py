@@ -94,14 +94,14 @@ def test_santa(integrator, diffusion, mass):
 @pytest.mark.slow
 def test_sgfs():
     step = poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.2, temperature=1.7)
-    chain = subject(step, update=step.chain.parts.algorithm.update)
+    chain = subject(step, update=step.algorithm.update)
     check_steps(chain, UPDATES["SGFS", None], numbers(T=1.7, B=0.2), h=0.003)
 
 
 @pytest.mark.slow
 def test_sgd():
     step = poisson_step(SGD, step_size=0.001, metric=np.ones(D), temperature=1.7)
-    chain = subject(step, update=step.chain.parts.algorithm.update)
+    chain = subject(step, update=step.algorithm.update)
     check_steps(chain, UPDATES["SGD", None], numbers(), h=0.003)
 
 

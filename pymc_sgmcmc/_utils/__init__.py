@@ -1,1 +1,1 @@
-"""Arrays, texts and arguments, for any room. Nothing of the package is imported here."""
+"""Helpers for arrays, texts and arguments, for any room. This room imports no other room."""

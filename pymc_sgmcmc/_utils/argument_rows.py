@@ -1,4 +1,4 @@
-"""Constraints that several classes and functions share, by what they are for."""
+"""Constraints that several classes and functions share, by the purpose of the argument."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -123,11 +123,11 @@ ROWS = Optional(
 
 
 def _has(group: str, *instead: str):
-    """A rule: data with that group, or one of others, of which there is more to say later."""
+    """Return a rule for data with `group`, or with one of `instead`, which are checked later."""
 
     def check(name: str, value: Any) -> None:
         if not any(hasattr(value, each) for each in (group, *instead)):
-            # What has groups shows pages of them, and not which one is missing.
+            # The repr of data with groups takes pages and does not show which one is missing.
             shown = "" if hasattr(value, "groups") else f"={shortened(value)}"
             raise ValueError(
                 f"{name}{shown} is a {type(value).__name__} without a {group}: pass what pm.sample "
@@ -185,7 +185,7 @@ def _probabilities(name: str, value: Any) -> None:
         array = np.array(None)
     if array.dtype.kind not in "iuf" or array.ndim > 1:
         raise TypeError(f"{name}={shortened(value)} is not a probability, or a list of them.")
-    if not np.all((array >= 0) & (array <= 1)):  # not so where it is NaN, either
+    if not np.all((array >= 0) & (array <= 1)):  # also true for NaN
         raise ValueError(f"{name}={shortened(value)} must be from 0 to 1: these are probabilities.")
 
 

@@ -1,7 +1,7 @@
 """One table of all arguments: each class and function declares its own rows, where it is defined.
 
-A class has them in its attribute ``arguments``, a function from the decorator `takes`. All are
-checked before anything else is done with them.
+A class declares rows in its attribute ``arguments``, a function by the decorator `takes`. All
+arguments are checked before any other use.
 """
 
 import inspect
@@ -20,7 +20,7 @@ Rows = Mapping[str, Constraint | None]
 
 
 def rows_of(public: Any) -> dict[str, Constraint]:
-    """The rows of the table for a public class or function, by argument."""
+    """Return the rows of the table for a public class or function, by argument."""
     if not inspect.isclass(public):
         return dict(getattr(public, "arguments", {}))
     rows: dict[str, Constraint | None] = {}
@@ -30,7 +30,7 @@ def rows_of(public: Any) -> dict[str, Constraint]:
 
 
 def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
-    """Decorate a function, of whose arguments these are the rows: it checks them when called."""
+    """Decorate a function with the rows of its arguments, which are checked at each call."""
 
     def decorate(function: Callable) -> Callable:
         signature = inspect.signature(function)
@@ -46,11 +46,11 @@ def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
                 raise TypeError(f"{function.__name__}(): {error}") from None
             _check(rows, given)
 
-        def checked(*args, **kwargs):  # has no name that is not of this closure
+        def checked(*args, **kwargs):  # uses closure names only: its globals are replaced below
             verify(args, kwargs)
             return function(*args, **kwargs)
 
-        # As if written in the function's module, where doctest looks for its examples.
+        # The wrapper belongs to the function's module, where doctest looks for its examples.
         wrapper = FunctionType(
             checked.__code__, function.__globals__, function.__name__, None, checked.__closure__
         )
@@ -62,27 +62,27 @@ def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
 
 
 def check_fields(instance: Any) -> None:
-    """Check the fields of a dataclass, which declares their rows, once they are set."""
+    """Check the fields of a dataclass instance by the rows that its class declares."""
     _check(rows_of(type(instance)), vars(instance))
 
 
 def check_given(owner: Any, **given: Any) -> None:
-    """Check arguments of a class or function, which declares their rows."""
+    """Check arguments of `owner`, a class or function, by the rows that it declares."""
     _check(rows_of(owner), given)
 
 
 class CheckedArguments:
-    """A class whose arguments are checked before it is made, and before PyMC looks at them.
+    """Base of classes whose arguments are checked first, before PyMC uses them.
 
-    One of them is ``model``: it must be given, or there must be a ``with`` block.
+    The argument ``model`` must be given, or there must be a ``with`` block.
     """
 
     arguments: ClassVar[Rows] = {}
-    """Rows of the table; None: a base has that argument, and the class does not."""
+    """Rows of the table; None: the class does not take this argument of a base."""
 
     @classmethod
     def argument_names(cls) -> list[str]:
-        """Return the arguments of the class, with those that it hands on to its bases."""
+        """Return the names of the class's arguments, with those that it passes on to its bases."""
         names: dict[str, None] = {}
         for base in cls.__mro__:
             if "__init__" in vars(base) and base is not object:

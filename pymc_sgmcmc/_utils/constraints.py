@@ -1,6 +1,6 @@
-"""What an argument may be, as a small value: it says so in words, checks, and knows bad values.
+"""Constraints on arguments, as small values with a description, a check, and bad values for tests.
 
-Each public class and function declares one for each of its arguments: see
+Each public class and function declares a constraint for each of its arguments: see
 `pymc_sgmcmc._utils.arguments`.
 """
 
@@ -20,30 +20,30 @@ __all__ = [
 ]  # fmt: skip
 
 NOT_NUMBERS = ("a", True, None, 1j, [1.0], {}, np.ones(2), object())
-"""What is no number, or more than one."""
+"""Values that are not numbers, or hold more than one."""
 
 
 class Constraint(ABC):
-    """What an argument may be.
+    """Constraint on an argument.
 
     Attributes
     ----------
     words : str
-        What is accepted, as in "a positive number".
+        Description of the accepted values, as in "a positive number".
     """
 
     words: str
 
     @abstractmethod
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError or TypeError, which names the argument, unless `value` is accepted."""
+        """Raise ValueError or TypeError that names the argument, unless `value` is accepted."""
 
     @abstractmethod
     def bad(self) -> list[Any]:
-        """Values that must be refused, for tests."""
+        """Return values that must be refused, for tests."""
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is accepted."""
+        """Return whether `value` is accepted."""
         try:
             self.check("", value)
         except (TypeError, ValueError):
@@ -129,7 +129,7 @@ class Choice(Constraint):
 
 @dataclass(frozen=True)
 class Word(Constraint):
-    """That word alone, in `Either`."""
+    """One word alone, as an option of `Either`."""
 
     word: str
 
@@ -147,7 +147,7 @@ class Word(Constraint):
 
 @dataclass(frozen=True)
 class Zero(Constraint):
-    """The number 0, in `Either`."""
+    """The number 0, as an option of `Either`."""
 
     words = "0"
 
@@ -161,7 +161,7 @@ class Zero(Constraint):
 
 @dataclass(frozen=True)
 class Either(Constraint):
-    """What one of several constraints accepts; the last one's error where none does."""
+    """A value that one of several constraints accepts; the error is that of the last constraint."""
 
     options: tuple[Constraint, ...]
 
@@ -184,7 +184,7 @@ class Either(Constraint):
 
 @dataclass(frozen=True)
 class Optional(Constraint):
-    """None, or what another constraint accepts."""
+    """None, or a value that another constraint accepts."""
 
     of: Constraint
 
@@ -204,7 +204,7 @@ class Optional(Constraint):
 class Numbers(Constraint):
     """A number or an array of them, finite and positive (`zero`: or zero).
 
-    Of at most `ndim` axes; None: its shape is checked where the coordinates are known.
+    The array has at most `ndim` axes; None: its shape is checked where the coordinates are known.
     """
 
     zero: bool = False
@@ -256,7 +256,7 @@ class Instance(Constraint):
 
 @dataclass(frozen=True)
 class Function(Constraint):
-    """Something to be called; `of` says what with."""
+    """A callable; `of` describes its arguments."""
 
     of: str
 
@@ -305,7 +305,7 @@ class MappingOf(Constraint):
 
 @dataclass(frozen=True)
 class NotTaken(Constraint):
-    """An argument of all others of its kind that one class refuses, and says why."""
+    """An argument that one class refuses, with a reason, though similar classes take it."""
 
     why: str
 
@@ -314,7 +314,7 @@ class NotTaken(Constraint):
         return f"nothing: {self.why}"
 
     def check(self, name, value):
-        """Nothing: the class itself refuses it, or None."""
+        """Do nothing: the class itself refuses the argument."""
 
     def bad(self):
         return []
@@ -322,12 +322,12 @@ class NotTaken(Constraint):
 
 @dataclass(frozen=True)
 class Ruled(Constraint):
-    """What a function accepts that raises where it does not: ``rule(name, value)``."""
+    """A value that a function, ``rule(name, value)``, accepts; the function raises otherwise."""
 
     words: str
     rule: Callable[[str, Any], Any]
     examples: Callable[[], Iterable[Any]]
-    """Bad values, anew at each call: some can be read once only."""
+    """Function that returns new bad values at each call, as some can be read only once."""
 
     def check(self, name, value):
         self.rule(name, value)

@@ -1,4 +1,4 @@
-"""The model that a function works on: the one given, or that of the ``with`` block."""
+"""Choice of the model for a function: the one given, or the model of the ``with`` block."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ __all__ = ["model_of"]
 
 
 def model_of(model: Any) -> Model:
-    """Return `model`, or that of the ``with`` block where it is None.
+    """Return `model`, or the model of the ``with`` block if `model` is None.
 
     Raises
     ------
     TypeError
-        If it is no model, or there is none.
+        If `model` is not a model, or there is none.
     """
     if model is not None and not isinstance(model, Model):
         raise TypeError(f"model={shortened(model)} is not a pymc.Model.")

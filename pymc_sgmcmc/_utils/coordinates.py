@@ -12,23 +12,23 @@ __all__ = ["Coordinates", "apply", "pull", "pull_all"]
 
 
 def apply(factor, z):
-    """L z, for L given as a matrix or as its diagonal; arrays or graphs."""
+    """Return L z, for L given as a matrix or as its diagonal; arrays or graphs."""
     return factor @ z if factor.ndim == 2 else factor * z
 
 
 def pull(factor, gradient):
-    """L' g, the gradient in z."""
+    """Return L' g, the gradient in z."""
     return factor.T @ gradient if factor.ndim == 2 else factor * gradient
 
 
 def pull_all(factor, gradients):
-    """L' g for each row g of `gradients`."""
+    """Return L' g for each row g of `gradients`."""
     return gradients @ factor if factor.ndim == 2 else gradients * factor
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """q = centre + L z.
+    """Coordinates z with q = centre + L z.
 
     Attributes
     ----------
@@ -49,11 +49,11 @@ class Coordinates:
         return np.linalg.inv(self.factor) if self.factor.ndim == 2 else 1.0 / self.factor
 
     def position(self, z: np.ndarray) -> np.ndarray:
-        """Q of z; also of several points, shape (..., d)."""
+        """Return q of z; also of several points, shape (..., d)."""
         return self.centre + self._times(self.factor, z)
 
     def of(self, q: np.ndarray) -> np.ndarray:
-        """Z of q; also of several points, shape (..., d)."""
+        """Return z of q; also of several points, shape (..., d)."""
         return self._times(self._inverse, q - self.centre)
 
     @staticmethod
@@ -61,7 +61,7 @@ class Coordinates:
         return vectors @ matrix.T if matrix.ndim == 2 else vectors * matrix
 
     def scaled(self, matrix: np.ndarray) -> "Coordinates":
-        """L times `matrix` (or its diagonal)."""
+        """Return coordinates with L times `matrix` (or its diagonal)."""
         if self.factor.ndim == 2:
             product = self.factor @ (np.diag(matrix) if matrix.ndim == 1 else matrix)
         else:
@@ -69,7 +69,7 @@ class Coordinates:
         return Coordinates(self.centre, product)
 
     def around(self, centre: np.ndarray) -> "Coordinates":
-        """The same L around another centre."""
+        """Return coordinates with the same L around another centre."""
         return Coordinates(centre, self.factor)
 
     @cached_property

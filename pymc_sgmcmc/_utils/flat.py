@@ -1,4 +1,4 @@
-"""What the coordinates of a flat vector are called, and where they are among those of a model."""
+"""Names of the coordinates of a flat vector, and their places among those of a model."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ __all__ = ["entry_name", "places", "shaped"]
 
 
 def entry_name(name: str, shape: tuple[int, ...], index: int) -> str:
-    """Entry `index` of a raveled variable of that shape, as in ``beta[3]``."""
+    """Return the name of entry `index` of a raveled variable of `shape`, as in ``beta[3]``."""
     entry = np.unravel_index(index, shape)
     return f"{name}[{', '.join(map(str, entry))}]" if shape else name
 
@@ -17,14 +17,14 @@ def entry_name(name: str, shape: tuple[int, ...], index: int) -> str:
 def places(
     all_vars: Sequence[TensorVariable], sizes: Sequence[int], vars: Sequence[TensorVariable]
 ) -> np.ndarray:
-    """The number of each coordinate of `vars` among those of `all_vars`, of `sizes`, end to end."""
+    """Return the places of the coordinates of `vars` among `all_vars`, of `sizes`, end to end."""
     numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     of = dict(zip(all_vars, numbers, strict=True))
     return np.concatenate([of[var] for var in vars])
 
 
 def shaped(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """The variables of those shapes in `flat` (..., d), end to end: each (..., *shape)."""
+    """Split `flat` (..., d) into variables of `shapes`, end to end: each (..., *shape)."""
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     parts = np.split(flat, ends[:-1], axis=-1)
     lead = flat.shape[:-1]

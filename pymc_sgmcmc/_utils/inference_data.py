@@ -1,4 +1,4 @@
-"""Draws and sample stats out of what `pm.sample` returns, whatever wrote them."""
+"""Draws and sample stats from a result of `pm.sample`, for any trace backend."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_sgmcmc._utils.compat import from_groups, to_groups
+from pymc_sgmcmc._utils.groups import from_groups, to_groups
 
 __all__ = ["at_draws", "evenly", "posterior_of", "sampler_stat", "spread", "with_draws"]
 
 
 def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr.Dataset:
-    """The draws of some variables, default all, with leading dimensions (chain, draw).
+    """Return the draws of some variables, default all, with leading dimensions (chain, draw).
 
     Raises
     ------
     ValueError
-        If there is no posterior, or no such variable; the message names it.
+        If there is no posterior, no draw, or no such variable; the message names it.
     """
     try:
         posterior = idata.posterior
@@ -27,7 +27,7 @@ def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr
             f"A {type(idata).__name__} without a posterior has no draws: pass what pm.sample or "
             "approx.sample returned."
         ) from None
-    if not isinstance(posterior, xr.Dataset):  # a node of a DataTree is one, seen as such
+    if not isinstance(posterior, xr.Dataset):  # a node of a DataTree
         posterior = getattr(posterior, "dataset", posterior)
     if not posterior.data_vars:
         raise ValueError("The posterior is empty: it holds no variable.")
@@ -55,10 +55,10 @@ def posterior_of(idata: Any, var_names: str | Sequence[str] | None = None) -> xr
 
 
 def sampler_stat(idata: Any, name: str) -> np.ndarray | None:
-    """A sample stat that is a number, (chain, draw, step methods that have it); None: none has.
+    """Return a scalar sample stat, (chain, draw, step methods with it); None if none has it.
 
-    `pm.sample` stores it with a last axis where several step methods have it; its ZarrTrace under
-    a name for each of them.
+    `pm.sample` stores the stat with a last axis where several step methods have it; its ZarrTrace
+    stores the stat under a name for each step method.
     """
     stats = getattr(idata, "sample_stats", {})
     if name in stats:
@@ -77,24 +77,24 @@ def sampler_stat(idata: Any, name: str) -> np.ndarray | None:
 
 
 def spread(n: int, m: int) -> np.ndarray:
-    """The numbers of m out of n things, spread evenly."""
+    """Return the indices of m out of n items, spread evenly."""
     return ((np.arange(m) + 0.5) * n / m).astype(int)
 
 
 def evenly(chains: int, length: int, draws: int | None) -> np.ndarray:
-    """Which draws of each chain make up about `draws` in all; None: all."""
+    """Return indices of each chain's draws that make up about `draws` in all; None: all."""
     if draws is None or draws >= chains * length:
         return np.arange(length)
     return spread(length, max(draws // chains, 1))
 
 
 def at_draws(posterior: xr.Dataset, kept: np.ndarray) -> xr.Dataset:
-    """The draws `kept` of each chain, under the numbers that they have."""
+    """Return the draws `kept` of each chain, with their own draw numbers."""
     return posterior.assign_coords(draw=posterior["draw"]).isel(draw=kept)
 
 
 def with_draws(idata: Any, kept: np.ndarray, more: Mapping[str, xr.Dataset]) -> Any:
-    """The groups of `idata` at the draws `kept` of each chain, without warm-up, and more groups."""
+    """Return `idata` at the draws `kept` of each chain, without warm-up, and with `more` groups."""
     length = posterior_of(idata).sizes["draw"]
     groups = {
         name: group.isel(draw=kept) if group.sizes.get("draw") == length else group

@@ -1,4 +1,4 @@
-"""A progress bar for what takes long."""
+"""A progress bar for loops that take long."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,11 @@ from rich.progress import Progress
 __all__ = ["with_bar"]
 
 PATIENCE = 2.0
-"""Seconds after which a progress bar appears."""
+"""Expected duration in seconds above which a progress bar appears."""
 
 
 def with_bar(items: Sequence[Any], text: str, progressbar: bool) -> Iterator[Any]:
-    """The items, with a progress bar once it is clear that they take long."""
+    """Yield the items, with a progress bar once it is clear that they take long."""
     start, bar = time.monotonic(), None
     try:
         for number, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""What `help` and editors say that a step method takes."""
+"""Signatures of step methods for `help` and editors."""
 
 import inspect
 

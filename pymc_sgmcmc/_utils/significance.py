@@ -1,4 +1,4 @@
-"""When a deviation is significant."""
+"""Significance of deviations."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ ALPHA = 0.004
 
 
 def critical(alpha: float, freedom: float, tests: int) -> float:
-    """Standard errors beyond which one of `tests` deviations is significant.
+    """Return the standard errors beyond which one of `tests` deviations is significant.
 
-    Two-sided, with a chance of at most `alpha` of a false alarm in all of them together, for errors
-    that are estimated with so many degrees of `freedom`.
+    The test is two-sided, with a chance of at most `alpha` of a false alarm in all tests together.
+    `freedom`: degrees of freedom of the estimated errors.
     """
     from scipy.special import stdtrit  # here, as it takes long to import
 
@@ -20,31 +20,32 @@ def critical(alpha: float, freedom: float, tests: int) -> float:
 
 
 def largest_energy(d: int, chance: float = 1e-9) -> float:
-    """What p.p of `d` standard normals exceeds with that chance."""
+    """Return the value that p.p of `d` standard normals exceeds with probability `chance`."""
     from scipy.special import chdtri
 
     return float(chdtri(d, chance))
 
 
 def is_wrong(deviation, error, tolerance: float, times: float):
-    """Where a deviation is both beyond what is tolerable and significant; False where it is NaN.
+    """Return where a deviation is both intolerable and significant; False where it is NaN.
 
-    `times`: the standard errors that are significant.
+    `times`: the number of standard errors that is significant.
     """
     with np.errstate(invalid="ignore"):
         return (np.abs(deviation) > tolerance) & (np.abs(deviation) > times * error)
 
 
 def error_at_one(ratio, error):
-    """The error that a ratio would have if it were 1: errors are in proportion to small ratios."""
+    """Return the error of a ratio if it were 1: errors are in proportion to small ratios."""
     return error / np.clip(ratio, 0.1, 1.0)
 
 
 def excess(ratio, error, tolerance: float, times: float):
-    """How far a variance ratio is beyond what is tolerable and what is chance; below 0: it is not.
+    """Return the excess of a variance ratio's deviation over tolerance and chance.
 
-    The error of a small ratio is what it would be at 1. `times`: the standard errors that are
-    significant. -inf where nothing is known.
+    The excess is negative if the deviation is within either; -inf where the ratio or its error is
+    not finite. The error of a small ratio is that of a ratio of 1. `times`: the number of standard
+    errors that is significant.
     """
     beyond = np.abs(ratio - 1) - np.maximum(tolerance, times * error_at_one(ratio, error))
     return np.where(np.isfinite(beyond), beyond, -np.inf)

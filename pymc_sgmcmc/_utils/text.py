@@ -5,11 +5,11 @@ from collections.abc import Sequence
 __all__ = ["aligned", "listed"]
 
 MOST_NAMED = 3
-"""Phrases of a list that are shown."""
+"""Number of phrases of a list that are shown."""
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
-    """The lines of a table; the first `left` columns are aligned to the left, the others right."""
+    """Return the lines of a table; the first `left` columns align left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -21,7 +21,7 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
 
 
 def listed(phrases: list[str]) -> str:
-    """Return the first few phrases, and how many more there are; the worst come first."""
+    """Return the first few phrases, and the number of the others; the worst come first."""
     left = len(phrases) - MOST_NAMED
     shown = "; ".join(phrases[:MOST_NAMED])
     if left <= 0:

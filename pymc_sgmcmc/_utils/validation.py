@@ -1,4 +1,4 @@
-"""Checks of what a user gives: each error names the argument, its value, and the remedy."""
+"""Checks of users' arguments: each error names the argument, its value, and the remedy."""
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def shortened(value: Any) -> str:
-    """`repr(value)` in at most 80 characters, on one line; of an array, its shape."""
+    """Return `repr(value)` on one line of at most 80 characters; the shape of a large array."""
     if isinstance(value, np.ndarray) and value.size > 8:
         return f"array of shape {value.shape}"
     text = " ".join(repr(value).split())
@@ -22,7 +22,7 @@ def positive(name: str, value: Any) -> float:
         raise TypeError(f"{name}={shortened(value)} is not a number: pass a positive number.")
     try:
         number = float(value)
-    except OverflowError:  # of an integer with 400 digits
+    except OverflowError:  # an integer of 400 digits
         number = np.inf
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name}={shortened(value)} must be positive and finite.")
@@ -30,21 +30,21 @@ def positive(name: str, value: Any) -> float:
 
 
 DEFAULT = "default"
-"""An argument that was not given, where what that means depends on others."""
+"""Value of an argument that was not given, whose default depends on other arguments."""
 
 
 def is_word(value: Any, word: str) -> bool:
-    """Whether `value` is that `word`; of an array, which may be compared with none, too."""
+    """Return whether `value` is the string `word`; safe for arrays, whose == is elementwise."""
     return isinstance(value, str) and value == word
 
 
 def is_default(value: Any) -> bool:
-    """Whether an argument was not given."""
+    """Return whether an argument was not given."""
     return is_word(value, DEFAULT)
 
 
 def is_auto(value: Any) -> bool:
-    """Whether an argument is to be found automatically."""
+    """Return whether an argument is to be found automatically."""
     return is_word(value, "auto")
 
 
@@ -97,7 +97,7 @@ def per_coordinate(name: str, value: Any, size: int, *, zero: bool = False) -> n
 
 
 def check_axes(axes: Any) -> dict[str, int | None]:
-    """Return what the user gave as ``rows=``, or raise if it is no mapping to axes."""
+    """Return the argument ``rows=`` as a dict; raise TypeError if it is no mapping to axes."""
     if not isinstance(axes, Mapping):
         raise TypeError(
             f"rows={axes!r} is not a mapping: pass rows={{'name of data': axis or None}}."

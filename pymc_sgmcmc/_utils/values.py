@@ -9,7 +9,7 @@ __all__ = ["equal_values"]
 
 
 def equal_values(one: Any, other: Any) -> bool:
-    """Return whether two trees of dataclasses, tuples, lists and arrays have the same leaves.
+    """Return whether two trees of dataclasses, tuples, lists, dicts and arrays are equal.
 
     NaN equals NaN.
     """

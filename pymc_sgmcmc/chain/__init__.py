@@ -1,1 +1,1 @@
-"""One chain: its kernel, its state, draw by draw, and what it sees of itself."""
+"""One chain: its kernel, its state from draw to draw, and its self-monitoring."""

@@ -1,7 +1,7 @@
-"""What a chain says of itself while it samples, without knowing the posterior.
+"""Alarms that a chain raises about its own draws while it samples, without knowing the posterior.
 
-At draws 250, 500, 1000, 2000, ... after tuning it looks at what it has seen; a finding of one kind
-is told once. Each is of one chain alone: `pymc_sgmcmc.check` sees all of them, and more.
+A chain checks its sums at draws 250, 500, 1000, 2000, ... after tuning, and reports each kind of
+alarm once. Each alarm is about one chain; `pymc_sgmcmc.check` checks all chains, and more.
 """
 
 from dataclasses import replace
@@ -24,27 +24,27 @@ from pymc_sgmcmc.tuning.tuner import LARGEST
 __all__ = ["MonitorInput", "is_due", "look", "start"]
 
 FIRST = 250
-"""Draws after tuning at the first look; the next ones double."""
+"""Draws after tuning at the first look. The number doubles from look to look."""
 
 ALPHA = 2e-4
-"""Chance of a false alarm at one look at a healthy chain: there are some looks, and chains."""
+"""Chance of a false alarm at one look at a correct chain; small, as looks and chains are many."""
 
 WORST_CONDITION = 1e6
 
 ENOUGH = 1000
-"""Draws from which on a chain is told that it has too few: `pm.sample` takes so many by default."""
+"""Least number of draws for an alarm about too few draws: the default number of `pm.sample`."""
 CHAINS = 4
-"""Chains that there are by default; a chain does not know of the others."""
+"""Default number of chains; a chain does not know the real number."""
 
 
 def is_due(draws: int) -> bool:
-    """Whether there is a look after `draws` draws since tuning."""
+    """Return whether there is a look after `draws` draws since tuning."""
     looks, rest = divmod(draws, FIRST)
     return rest == 0 and looks > 0 and looks & (looks - 1) == 0
 
 
 def look(watched: Watched, sight: MonitorInput) -> Watched:
-    """What is known after a look."""
+    """Return `watched` updated by a look at `sight`, with new alarms queued."""
     if sight.constant and watched.bounds.energy == np.inf:
         watched = replace(watched, bounds=_limits(sight))
     seen = watched
@@ -71,14 +71,14 @@ def look(watched: Watched, sight: MonitorInput) -> Watched:
 
 
 def start(watched: Watched, sight: MonitorInput) -> Watched:
-    """What is known where tuning ends: `sight` is of its last draws."""
+    """Return `watched` at the end of tuning, given `sight` of its last draws."""
     bounds = _limits(sight) if sight.constant and sight.located else UNBOUNDED
     watched = replace(watched, main=_main(sight.tuned.coordinates), bounds=bounds)
     return watched.heard([_thermostat(sight), _bounds(sight), _metric(sight)])
 
 
 def _limits(sight: MonitorInput) -> Bounds:
-    """What makes a draw a divergence from here on."""
+    """Return the bounds beyond which a later draw is a divergence."""
     return Bounds.of_chain(
         len(sight.noise),
         sight.dimension,
@@ -91,7 +91,7 @@ def _limits(sight: MonitorInput) -> Bounds:
 
 
 def _main(coordinates: Coordinates) -> np.ndarray:
-    """The coordinate of q that moves most, in its sds, with each coordinate of the metric, (d,)."""
+    """Return, per metric coordinate, the index of q that moves most with it in its sds, (d,)."""
     if coordinates.factor.ndim == 1:
         return np.arange(len(coordinates.factor))
     scale = np.linalg.norm(coordinates.factor, axis=1, keepdims=True)
@@ -99,7 +99,7 @@ def _main(coordinates: Coordinates) -> np.ndarray:
 
 
 def _width(sight: MonitorInput, main: np.ndarray) -> Alarm | None:
-    """The coordinate whose W is farthest from 1, or their mean."""
+    """Return an alarm if W of a coordinate, or the mean W, is too far from 1."""
     if not sight.stationary or sight.width.freedom < 1:
         return None
     width, d, found = sight.width, len(sight.noise), []
@@ -130,7 +130,7 @@ def _width_alarm(sight, along: str, ratio: float, error: float, noise: float) ->
 
 
 def _energy(sight: MonitorInput) -> Alarm | None:
-    """A momentum that no stationary chain would ever have."""
+    """Return an alarm if the momentum was larger than any of a stationary chain."""
     d, mean = sight.dimension, sight.width.sums.mean("p2").sum() / sight.dimension
     if not (np.isfinite(mean) and sight.energy > mean * largest_energy(d)):
         return None
@@ -144,12 +144,12 @@ def _energy(sight: MonitorInput) -> Alarm | None:
 
 
 def _thermostat(sight: MonitorInput) -> Alarm | None:
-    """A friction that neither gradient noise nor chance explains."""
+    """Return an alarm if neither gradient noise nor chance explains the thermostat's friction."""
     if sight.friction is None or not (sight.friction > 0 and sight.time > 0):
         return None
     ratio = float(sight.width.sums.mean("xi").mean()) / sight.friction
-    # By the linearised dynamics the variance of its mean over a time t is 2 A / (d t), for every
-    # thermal mass; before it has settled it is less.
+    # By the linearised dynamics the variance of the mean friction over a time t is 2 A / (d t) for
+    # every thermal mass. Before the friction has settled the variance is less.
     error = np.sqrt(2 / (sight.dimension * sight.time * sight.friction))
     if 0.5 < ratio < 2 or abs(ratio - 1) < critical(ALPHA, np.inf, 1) * error:
         return None
@@ -163,7 +163,7 @@ def _thermostat(sight: MonitorInput) -> Alarm | None:
 
 
 def _heat(sight: MonitorInput) -> Alarm | None:
-    """Gradient noise on manifolds, where the width of the draws is not seen."""
+    """Return an alarm if gradient noise is too large on a manifold, where W is not known."""
     if sight.dimension == len(sight.noise):
         return None
     added = float(sight.noise.sum()) / sight.dimension
@@ -178,7 +178,7 @@ def _heat(sight: MonitorInput) -> Alarm | None:
 
 
 def _error(sight: MonitorInput, main: np.ndarray) -> Alarm | None:
-    """Too few draws for what the package promises, if there are `CHAINS` such chains."""
+    """Return an alarm if `CHAINS` such chains have too few draws for the promised accuracy."""
     draws = sight.width.sums.draws
     if draws < ENOUGH or not sight.constant:
         return None
@@ -201,7 +201,7 @@ def _error(sight: MonitorInput, main: np.ndarray) -> Alarm | None:
 
 
 def _centre(sight: MonitorInput) -> Alarm | None:
-    """A control variate that makes gradients noisier."""
+    """Return an alarm if the control variate makes gradients noisier."""
     if sight.plain is None or not sight.plain < 1:
         return None
     return Alarm(
@@ -213,12 +213,12 @@ def _centre(sight: MonitorInput) -> Alarm | None:
 
 
 def _bounds(sight: MonitorInput) -> Alarm | None:
-    """Tuning that could do no more against gradient noise."""
+    """Return an alarm if tuning reached its limits and gradients are still too noisy."""
     slowest, batch = float(sight.tuned.slow.min()), max(sight.tuned.batch_sizes, default=0)
     if slowest > (0.5 if batch >= LARGEST else SLOWEST):
         return None
     if float(sight.noise.max()) <= sight.tolerance:
-        return None  # They cost pace, which `report` shows, and leave the draws right.
+        return None  # Slow directions cost pace, which `report` shows; the draws are right.
     return Alarm(
         "bound",
         f"{sight.where}: gradients are so noisy that with batches of {batch} rows the noisiest "
@@ -229,7 +229,7 @@ def _bounds(sight: MonitorInput) -> Alarm | None:
 
 
 def _metric(sight: MonitorInput) -> Alarm | None:
-    """A metric that no sampler of finite precision works well with."""
+    """Return an alarm if the metric is too ill-conditioned for finite precision."""
     condition = sight.tuned.coordinates.condition
     if not condition > WORST_CONDITION:
         return None

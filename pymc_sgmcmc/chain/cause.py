@@ -1,15 +1,15 @@
-"""Why draws are too wide or too narrow, and what to do about it."""
+"""Causes of draws that are too wide or too narrow, and remedies."""
 
 __all__ = ["cause", "percent", "times_of"]
 
 
 def percent(ratio: float) -> str:
-    """How far an sd is off whose square is off by a factor `ratio`."""
+    """Return the error of an sd in percent, as text, if its variance is off by `ratio`."""
     return f"{100 * (max(ratio, 0.0) ** 0.5 - 1):+.0f} %"
 
 
 def times_of(ratio: float, error: float) -> str:
-    """A variance ratio in words; a negative one is no ratio."""
+    """Return a variance ratio in words; a ratio of 0 or less means that there is none."""
     if ratio <= 0:
         return (
             "not to be had: the draws move downhill with their gradient, as in no posterior (the "
@@ -19,9 +19,9 @@ def times_of(ratio: float, error: float) -> str:
 
 
 def cause(temperature: float, ratio: float, noise: float) -> str:
-    """What makes a variance `ratio` times too large.
+    """Return a text with the cause of a variance `ratio` times too large, and the remedy.
 
-    `noise`: what gradient noise adds to the ratio; NaN: not known.
+    `noise` is the part of the ratio that gradient noise adds, NaN if unknown.
     """
     if temperature != 1 and abs(ratio - temperature) < abs(ratio - 1):
         return (

@@ -1,6 +1,6 @@
-"""When a draw is a divergence, and what a chain says of it.
+"""Criteria for divergences, and the messages about them.
 
-A state that is not finite is one, and so is a finite one that no stationary chain reaches.
+A draw diverges if its state is not finite, or beyond the bounds of any stationary chain.
 """
 
 from math import inf, sqrt
@@ -29,46 +29,46 @@ __all__ = [
 ]
 
 FAR = 15.0
-"""A logarithm of a scale that is hardly one of real data: a factor of 3e6."""
+"""Absolute log scale that hardly occurs in real data: a factor of 3e6."""
 
 MAX_FAILURES = 10
-"""Diverging draws in a row after which a chain gives up."""
+"""Number of diverging draws in a row after which a chain gives up."""
 
 FARTHEST = 1e12
-"""|z|^2 / d beyond which a draw has left the posterior, z in posterior sds as tuning learned them.
-Of independent draws from a Student t with 3 degrees of freedom one in 10^18 is farther away, from a
-Cauchy law one in 10^6; and no other step method moves a posterior by a million of its sds."""
+"""|z|^2 / d beyond which a draw has left the posterior, for z in the posterior sds that tuning
+learned. One in 10^18 independent draws from a Student t with 3 degrees of freedom is farther away,
+and one in 10^6 from a Cauchy law. No other step method moves a posterior by a million sds."""
 
 ENERGY_CHANCE = 1e-12
-"""At stationarity p.p is chi-square with d degrees of freedom whatever the posterior is: it exceeds
-the bound at an inner step with less than this chance."""
+"""Chance that p.p exceeds its quantile at an inner step. At stationarity p.p is chi-square with d
+degrees of freedom for every posterior."""
 
 ENERGY_ROOM = 4.0
-"""How many times that quantile the bound is, for what the step size and gradient noise with rare
-large rows add: p may be twice as long."""
+"""Ratio of the bound on p.p to that quantile. The step size, and gradient noise with rare large
+rows, make p longer: up to twice as long is allowed."""
 
 FRICTION_SDS = 10.0
-"""The mean friction xi of a chain with thermostats is normal around A plus the noise, with variance
-T / (d Q): ten of its sds have a chance of 10^-23."""
+"""Sds of the mean friction xi within the bounds. With thermostats xi is normal around A plus the
+noise, with variance T / (d Q); ten sds are exceeded with a chance of 10^-23."""
 
 FRICTION_ROOM = 100.0
-"""How many times the friction expected where tuning ended the bound is beside them: gradient noise
-may be larger elsewhere in the posterior."""
+"""Ratio of the bound, before those sds are added, to the friction expected at the end of tuning.
+Gradient noise may be larger elsewhere in the posterior."""
 _REMEDY = "Choose a smaller step_size, more friction or diffusion, or a larger batch_size"
 _REMEDY_TUNED = "Lower bias_tolerance, tune longer, or give the model another parametrisation"
 
 
 class Bounds(NamedTuple):
-    """What no stationary chain exceeds; infinite where nothing is known.
+    """Bounds that no stationary chain exceeds, infinite if unknown.
 
     Attributes
     ----------
     reach : float
-        Of |z|^2. Only where a metric was learned: else z has no scale.
+        Bound on |z|^2; infinite unless a metric was learned, because z has no scale then.
     energy : float
-        Of p.p before an inner step.
+        Bound on p.p before an inner step.
     least_friction, most_friction : float
-        Of the mean of xi over a draw and the coordinates.
+        Bounds on the mean of xi over a draw and the coordinates.
     """
 
     reach: float = inf
@@ -88,17 +88,17 @@ class Bounds(NamedTuple):
         *,
         learned: bool,
     ) -> "Bounds":
-        """The bounds of a chain with a constant step size.
+        """Return the bounds of a chain with a constant step size.
 
         Parameters
         ----------
         size, dimension : int
-            d, the length of q, and the degrees of freedom of p: fewer on manifolds.
+            The length d of q, and the degrees of freedom of p, which are fewer on manifolds.
         heat : float
-            The mean of p.p / dimension in the chain itself: noise may make it more than T. NaN: the
-            chain has no momentum, or nothing was seen yet.
+            The mean of p.p / dimension in the chain, which noise may raise above T. NaN if the
+            chain has no momentum or no sums yet.
         friction : float or None
-            Where the thermostats should settle; None: there are none.
+            The mean that the thermostats should settle at; None without thermostats.
         temperature, mass : float
             T, and the thermal mass Q.
         learned : bool
@@ -115,7 +115,7 @@ class Bounds(NamedTuple):
         return cls(reach, energy, -friction - spread, FRICTION_ROOM * friction + spread)
 
     def exceeded(self, output: KernelOutput) -> bool:
-        """Whether a draw is beyond them; a NaN, of what there is not, is not."""
+        """Return whether a draw exceeds the bounds; NaN, for a missing quantity, does not."""
         return (
             output.reach > self.reach
             or output.largest_energy > self.energy
@@ -128,7 +128,7 @@ UNBOUNDED = Bounds()
 
 
 def reason(output: KernelOutput, bounds: Bounds, size: int) -> str:
-    """Why a draw with this `output` is a divergence."""
+    """Return a text that says why a draw with this `output` is a divergence."""
     if not output.is_finite:
         return "the state became non-finite"
     if output.reach > bounds.reach:
@@ -154,9 +154,10 @@ def divergence(
     tuned: bool,
     left: str = "",
 ) -> SamplerWarning:
-    """The warning that goes with a diverging draw; PyMC prints that of the first after tuning.
+    """Return the warning for a diverging draw; PyMC prints that of the first one after tuning.
 
-    `left`: where the end of the draw is finite and its density zero, what of the model says so.
+    `left` names the part of the model that gives density zero, if the end of the draw is finite and
+    outside the support.
     """
     what, remedy = f"{what} at step_size {step_size:.3g}", _remedy(tuned)
     if left:
@@ -177,7 +178,7 @@ def divergence(
 def gave_up(
     where: str, what: str, step_size: float, target: Target, q: np.ndarray, *, tuned: bool
 ) -> SamplingError:
-    """The error that ends a chain whose last finite position is `q`."""
+    """Return the error that ends a chain whose last finite position is `q`."""
     value, gradient = target.value_and_gradient(q)
     steepest = target.coordinate(int(np.argmax(np.nan_to_num(np.abs(gradient), nan=np.inf))))
     seen = f"The gradient is largest in {steepest}."
@@ -191,19 +192,19 @@ def gave_up(
 
 
 def refuse_without_derivative(where: str, target: Target, q: np.ndarray) -> None:
-    """Raise SamplingError if some rows have a value at `q`, and no finite gradient."""
+    """Raise SamplingError if some rows have a value at `q` but no finite gradient."""
     found = without_derivative(target, q)
     if found:
         raise SamplingError(f"{where}: the state became non-finite. {found} {REMEDY}")
 
 
 def _remedy(tuned: bool) -> str:
-    """What to try: `tuned` says whether the step size is."""
+    """Return advice for the user; `tuned` says whether the step size is tuned."""
     return _REMEDY_TUNED if tuned else _REMEDY
 
 
 def not_located(where: str, tuned: Tuned, target: Target) -> SamplerWarning:
-    """The warning where tuning starts at a point that is no typical one."""
+    """Return the warning for tuning that starts at an untypical point of the posterior."""
     centre, factor = tuned.coordinates.centre, tuned.coordinates.factor
     _, gradient = target.value_and_gradient(centre)
     scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor

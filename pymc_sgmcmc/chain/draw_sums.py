@@ -1,4 +1,4 @@
-"""What the kernel says of a draw beside its end, as a graph of the paths of its inner steps."""
+"""Summary of a draw, as a graph of the paths of its inner steps."""
 
 from collections.abc import Callable, Mapping
 
@@ -26,40 +26,41 @@ def draw_summary(
     kinetic: Callable,
     virial: Callable,
 ) -> list[TensorVariable]:
-    """The sums of `MOMENTS`, (9, d), and the scalars that `KernelOutput.read` takes, (7,).
+    """Build the sums of `MOMENTS`, (9, d), and the scalars that `KernelOutput.read` takes, (7,).
 
     Parameters
     ----------
     paths : mapping of str to graph
-        q and the state by name, at the start and after each step, (steps + 1, ...).
+        Position q and the state by name, at the start and after each step, (steps + 1, ...).
     planned, data : mappings of str to graph
         The sequences of the update, (steps,), and its coefficients.
     gradients : graph, shape (steps + 1, d)
-        The first is of no step.
+        The first element belongs to no step.
     step_sizes : graph, shape (steps,)
     first : graph, shape (d,), or None
-        The gradient at the start on the rows of the first step, where that is not the step's own.
+        The gradient at the start on the rows of the first step. None if the step itself takes its
+        gradient there.
     end : graph, shape ()
         U at the end.
     origin : graph, shape (d,)
-        What positions are relative to.
+        The point that is subtracted from positions.
     summed : graph of int, shape (m,)
-        The steps that the sums are over.
+        Indices of the steps to sum over.
     kinetic, virial : callable
-        Those of a sampler.
+        The sampler's functions.
     """
     last = [path[-1] for path in paths.values()]
-    # At the end U may be infinite, outside the support, and every gradient finite.
-    finite = pt.add(*map(pt.sum, last))  # if all that is in it is
-    # The square of the norm: for d = 1 PyTensor rewrites its root to a NaN.
+    # Outside the support U may be infinite at the end while every gradient is finite.
+    finite = pt.add(*map(pt.sum, last))  # finite if all elements are
+    # Return the squared norm: for d = 1 PyTensor rewrites its root to a NaN.
     at_end = [pt.sum(gradients[-1] ** 2), -end, finite, pt.sum(wide(last[0]) ** 2)]
-    # What follows is of every so many steps: with many coordinates all would take longer than
-    # the steps themselves. Their indices are given: those of slices would be a thousand nodes
-    # of integer arithmetic, and most of the time that PyTensor 2 takes.
+    # The sums are over some steps only: with many coordinates, summing over all takes longer than
+    # the steps themselves. The indices are an input: slices would add a thousand nodes of integer
+    # arithmetic, and take most of PyTensor 2's time.
     before = {name: take_rows(path, summed) for name, path in paths.items()}
     planned = {name: wide(take_rows(values, summed)) for name, values in planned.items()}
     g, h = take_rows(gradients, summed + 1), take_rows(step_sizes, summed)
-    # Of q that the chain returns: elsewhere they would be blind to the error of the step.
+    # Use the q that the chain returns: at other points the pairs would not show the step's error.
     relative = before | {"q": before["q"] - origin}
     pairs, each = (relative["q"], g), 1.0
     if first is not None:

@@ -1,4 +1,4 @@
-"""How far one chain knows means and sds, by the spread between batches of its inner steps."""
+"""Monte Carlo errors of the means and sds of one chain, from batches of its inner steps."""
 
 from dataclasses import dataclass
 
@@ -9,24 +9,24 @@ from pymc_sgmcmc.chain.running_sums import RunningSums
 __all__ = ["ChainError"]
 
 ALPHA = 0.05
-"""Chance that an error, of the coordinate where it is largest, is in truth below what is said."""
+"""Chance that the true error of some coordinate is below the reported one."""
 
 
 @dataclass(frozen=True)
 class ChainError:
-    """Monte Carlo errors of one chain, at least, (d,); NaN where they are not known.
+    """Lower bounds on the Monte Carlo errors of one chain, (d,); NaN if unknown.
 
-    Batch means: the means of consecutive batches that are longer than the chain's memory are
-    independent. With b of them the variance between them is known as a chi-square with b - 1
-    degrees of freedom; what is reported is its lower end, for all coordinates together, so that
-    chance alone makes no error look large.
+    The errors are those of batch means: means of consecutive batches longer than the chain's memory
+    are independent. The variance between b of them is distributed as a chi-square with b - 1
+    degrees of freedom. The errors are its lower confidence limit, simultaneous for all coordinates,
+    so that chance alone makes no error look large.
 
     Attributes
     ----------
     mean : array
-        Of the mean, in sds.
+        Error of the mean, in sds.
     sd : array
-        Of the sd, relatively.
+        Relative error of the sd.
     """
 
     mean: np.ndarray
@@ -34,8 +34,8 @@ class ChainError:
 
     @classmethod
     def of(cls, sums: RunningSums) -> "ChainError":
-        """Those of the inner steps that were summed."""
-        from scipy.special import chdtri  # here, as it takes long to import
+        """Compute the errors from running sums; NaN with fewer than 4 batches."""
+        from scipy.special import chdtri  # imported here because importing it takes long
 
         q, *_, q2 = sums.batch_means()
         batches, d = q.shape

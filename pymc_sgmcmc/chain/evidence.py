@@ -1,4 +1,4 @@
-"""What a chain has been seen to do since tuning ended."""
+"""Observations of a chain since tuning ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,30 +18,30 @@ POOLED = ("pooled_direct", "pooled_implied", "pooled_direct_spread", "pooled_imp
 
 @dataclass(frozen=True)
 class Watched:
-    """What was seen of a chain at the last look, and what is still to be said of it.
+    """Observations of a chain at its last look, and its queue of alarms.
 
     Attributes
     ----------
     spread : array, shape (2, d)
         Asymptotic standard deviations of W per inner step, direct and implied.
     pooled : array, shape (2, 2)
-        W over all coordinates, direct and implied, and its spreads.
+        Mean W over all coordinates, direct and implied, and its spreads.
     freedom : int
         Degrees of freedom of the spreads.
     temperature : float
-        T of the draws.
+        Temperature T of the draws.
     noise : array, shape (d,)
-        What gradient noise adds to W.
+        The part of W that gradient noise adds.
     main : array of int, shape (d,)
-        The coordinate of q that each coordinate of the metric is, or mostly is.
+        The index in q of each metric coordinate, or of its main component.
     energy : float
         The largest p.p before an inner step.
     bounds : Bounds
-        What makes a draw a divergence.
+        Bounds beyond which a draw is a divergence.
     said : tuple of str
-        The kinds of alarms that have been told, or will be.
+        Kinds of the alarms that were reported or are queued.
     pending : tuple of (str, str)
-        Kind and text of those that will be: PyMC takes one warning a draw.
+        Kind and text of the queued alarms: PyMC takes one warning per draw.
     """
 
     spread: np.ndarray
@@ -61,7 +61,7 @@ class Watched:
         return cls(unknown, np.full((2, 2), np.nan), unknown[0], np.arange(size))
 
     def heard(self, alarms: Sequence[Alarm | None]) -> "Watched":
-        """With those of `alarms` to be told that are of a new kind."""
+        """Return a copy that queues each alarm whose kind has not been reported yet."""
         new = [alarm for alarm in alarms if alarm is not None and alarm.kind not in self.said]
         return replace(
             self,
@@ -70,11 +70,11 @@ class Watched:
         )
 
     def told(self) -> "Watched":
-        """Without the first of what is to be told."""
+        """Return a copy without the first queued alarm."""
         return replace(self, pending=self.pending[1:])
 
     def warning(self, draw: int) -> SamplerWarning:
-        """The first of what is to be told."""
+        """Return the first queued alarm as PyMC's warning."""
         kind, text = self.pending[0]
         # `extra` tells warnings apart without reading them.
         return SamplerWarning(WarningType.CONVERGENCE, text, "warn", step=draw, extra=kind)

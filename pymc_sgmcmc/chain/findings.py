@@ -1,4 +1,4 @@
-"""What one part of a check has found, before it is put into a report."""
+"""Alarms, and the findings of one part of a check before they enter a report."""
 
 from dataclasses import dataclass, field
 
@@ -14,10 +14,10 @@ class Alarm:
     Attributes
     ----------
     kind : str
-        "mixing", "error" (Monte Carlo), "width", "sd" or "mean"; while sampling, "width",
+        In a check "mixing", "error" (Monte Carlo), "width", "sd" or "mean"; while sampling "width",
         "excursion", "thermostat", "centre", "noise", "bound", "metric" or "error".
     text : str
-        What was seen, its cause and the remedy.
+        The observation, its cause and the remedy.
     """
 
     kind: str
@@ -31,18 +31,18 @@ class Finding:
     Attributes
     ----------
     title : str
-        What was looked at.
+        The subject of the check.
     alarms : tuple of Alarm
-        Empty where it passed.
+        Empty if the check passed or was not done.
     passed : str
-        What was seen where there is no alarm, and which error would not have been seen. Empty:
-        nothing can be said, and `notes` say why.
+        The observation if there is no alarm, and the errors that the check would miss. Empty if
+        the check could not be done; `notes` then say why.
     notes : tuple of str
-        What else a reader must know.
+        Further facts for the reader.
     figures : dict of str to array, shape (d,)
-        One number for each coordinate; NaN where there is none.
+        One number for each coordinate, NaN if missing.
     numbers : dict of str to float
-        What holds for all coordinates.
+        Numbers for all coordinates together.
     """
 
     title: str
@@ -54,5 +54,5 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """ALARM, PASS, or NOT DONE."""
+        """Verdict of the finding: ALARM, PASS, or NOT DONE."""
         return "ALARM" if self.alarms else "PASS" if self.passed else "NOT DONE"

@@ -3,10 +3,10 @@
     q', state', ..., sums, ... = kernel(q, *state, H, *sequences, *rows, Z, W, *coefficients,
                                         *numbers, origin, summed)
 
-Nothing random, scheduled or adaptive lives in the graph: step sizes H and whatever else a sampler
-plans for each step (steps,), row indices (steps, n) for each group of observed variables with
-W (groups,) = N / n, and standard normals Z (steps, k, d) come from outside. q is in the coordinates
-of the estimator, whose `numbers` also come from outside, as do the steps that are `summed`, (m,).
+Nothing in the graph is random, scheduled or adaptive. Its inputs are: step sizes H and other
+sequences of the sampler, (steps,); row indices (steps, n) for each group of observed variables with
+W (groups,) = N / n; standard normals Z (steps, k, d); the estimator's `numbers`; and the indices of
+the steps to sum over, `summed`, (m,). The position q is in the coordinates of the estimator.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,17 +17,17 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
-from pymc_sgmcmc._utils.compat import scan
 from pymc_sgmcmc.chain.draw_sums import draw_summary
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 
 __all__ = ["Kernel", "arrays"]
 
 
 class _Trace:
-    """Gives `update` its gradient and its noise, and records what it asked for."""
+    """Source of gradients and noise for `update` that records its requests."""
 
     def __init__(self, estimate: Callable, rows, weights, normals):
         self._estimate, self._rows, self._weights, self._normals = estimate, rows, weights, normals
@@ -35,22 +35,22 @@ class _Trace:
         self.points, self.gradients = [], []
 
     def __call__(self, q):
-        """The gradient at `q` on this step's rows."""
+        """Return the gradient at `q` on this step's rows."""
         self.points.append(q)
         self._value, gradient = self._estimate(q, self._rows, self._weights)
         self.gradients.append(gradient)
         return gradient
 
     def potential(self):
-        """U where the gradient was taken, on the same rows."""
+        """Return U at the point of the last gradient, on the same rows."""
         return self._value
 
     def keep(self, gradient):
-        """Let another gradient count as that of this step."""
+        """Record `gradient` as the gradient of this step."""
         self.gradients[-1] = gradient
 
     def noise(self):
-        """The next of this step's normals."""
+        """Return the next normals of this step."""
         self.n_noise += 1
         return self._normals[self.n_noise - 1]
 
@@ -69,28 +69,28 @@ class Kernel:
     coefficients : mapping of str to array
         Values with the shapes of the update's parameters, which are inputs of every call.
     kinetic : callable
-        ``kinetic(p_before, p_after, g, h)``: p.p / d, added over the inner steps.
+        ``kinetic(p_before, p_after, g, h)`` returns p.p / d, summed over the inner steps.
     virial : callable
-        ``virial(q, *state, g=, h=, **sequences, **coefficients)``: the mean of q g by the balance
-        of the sampler, (steps, d), or None.
+        ``virial(q, *state, g=, h=, **sequences, **coefficients)`` returns the mean of q g by the
+        balance of the sampler, (steps, d), or None.
     backend : Backend
     sequences : iterable of str
-        Names of the numbers that each call gives for each inner step.
+        Names of the quantities that each call gives for each inner step.
     numbers : mapping of str to TensorVariable
         The estimator's inputs.
     constant : bool
         Whether the inner steps of a call all have the size of its first one.
     leaps : bool
-        Whether there is a second compiled function, for steps of which none is summed.
+        Whether to compile a second function, for steps that are not summed.
 
     Attributes
     ----------
     n_noise : int
-        k, the normals of length d that one inner step needs.
+        Number k of vectors of d normals that one inner step needs.
     carried : list of str
         Names of the carried variables, in the order of the state.
     constant, leaps : bool
-        As given.
+        The arguments of these names.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Kernel:
         summed = pt.lvector("summed")
         of_steps = [step_sizes, *planned.values(), *rows, normals]
         estimate = estimator.bind(frame)
-        weights = [weighting[k] for k in range(len(rows))]  # scalars, for the loop to carry along
+        weights = [weighting[k] for k in range(len(rows))]  # scalars, constant in the loop
         ahead = False
 
         def inner_step(*args):
@@ -141,10 +141,10 @@ class Kernel:
 
         *paths, gradients = scan(
             inner_step,
-            # What follows from a constant step size is then computed once.
+            # With a constant step size, quantities that depend on it are computed once.
             sequences=of_steps[1:] if constant else of_steps,
-            # The gradient is carried as well, for Numba to hand it on: what a scan only collects
-            # Numba writes number by number, with a division for each.
+            # The gradient is carried as well: Numba writes outputs that a scan only collects number
+            # by number, with a division for each.
             outputs_info=[*start.values(), pt.zeros_like(start["q"])],
             non_sequences=[*weights, *data.values(), *frame.values(), step_sizes[0]],
             n_steps=step_sizes.shape[0],
@@ -173,8 +173,8 @@ class Kernel:
         given = [*start.values(), *of_steps, *([weighting] if rows else [])]
         given += [*data.values(), *frame.values()]
         self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)
-        # Where only the last step is summed, the others leave no paths in memory: with many
-        # coordinates writing these takes as long as all else.
+        # If only the last step is summed, the others need no paths in memory: with many coordinates
+        # writing paths takes as long as everything else.
         self._leap = CompiledGraph(given, last, backend) if leaps else None
         self._planned, self.carried = list(planned), list(state)
 
@@ -184,7 +184,7 @@ class Kernel:
         coefficients: Mapping[str, np.ndarray],
         numbers: Mapping[str, np.ndarray],
     ) -> list[np.ndarray]:
-        """What stays the same for many calls: W if there are groups, coefficients, numbers."""
+        """Return the inputs shared by many calls: W if there are groups, coefficients, numbers."""
         given = ([weights] if len(weights) else []), coefficients.values(), numbers.values()
         return [np.asarray(value, self.dtype) for value in chain(*given)]
 
@@ -202,8 +202,9 @@ class Kernel:
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe.
 
-        `fixed` comes from the method of that name. The first step and `every` so many after it are
-        summed; but if the kernel leaps, and that is one step, the last, and none with 0.
+        `fixed` comes from the method of that name. The sums are over the first step and each
+        `every`-th step after it. If the kernel leaps and `every` is at least the number of steps,
+        they are over the last step only; with `every` 0 there are no sums.
         """
         steps, array, dtype = len(step_sizes), np.asarray, self.dtype
         start = [array(value, dtype) for value in (q, *state)]
@@ -224,7 +225,7 @@ class Kernel:
 
 
 def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Numbers in the working precision."""
+    """Return `values` as arrays in the working precision."""
     return {name: np.asarray(value, pytensor.config.floatX) for name, value in values.items()}
 
 

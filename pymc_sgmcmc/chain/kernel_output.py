@@ -1,4 +1,4 @@
-"""What one call of the kernel returns, and what several calls one after the other do."""
+"""Output of one call of the kernel, or of several consecutive calls."""
 
 from math import isfinite, nan
 from typing import NamedTuple
@@ -9,15 +9,15 @@ __all__ = ["KernelOutput"]
 
 
 class KernelOutput(NamedTuple):
-    """What one call of the kernel returns: its end, and sums over some of its steps.
+    """Output of a call of the kernel: its end, and sums over some of its steps.
 
-    Where none is summed, only q and the state are known.
+    If no step is summed, only q and the state are known.
     """
 
     q: np.ndarray
     state: tuple[np.ndarray, ...]
     is_finite: bool = True
-    """Whether q, the state, the last gradient, and U at the end are finite, where it is known."""
+    """Whether q, the state, the last gradient, and U at the end are finite; True if unknown."""
     grad_norm: float = nan
     """Euclidean norm of the last gradient."""
     reach: float = nan
@@ -25,13 +25,13 @@ class KernelOutput(NamedTuple):
     logp: float = nan
     """Minus the estimate of U at the returned q, on the rows of the last gradient."""
     summed: int = 0
-    """Inner steps that all below are of."""
+    """Number of inner steps that the following fields are computed from."""
     sums: np.ndarray | None = None
     """Sums of `MOMENTS`, shape (9, d), float64."""
     kinetic: float = 0.0
     """Sum of p.p / d; NaN without momentum."""
     largest_energy: float = 0.0
-    """The largest p.p before one of them; NaN without momentum."""
+    """The largest p.p before a summed step; NaN without momentum."""
     friction: float = 0.0
     """Sum of the mean of xi over the coordinates; NaN without thermostats."""
 
@@ -39,10 +39,10 @@ class KernelOutput(NamedTuple):
     def read(
         cls, end: list[np.ndarray], summed: int, sums: np.ndarray, scalars: np.ndarray
     ) -> "KernelOutput":
-        """From what the compiled function returns.
+        """Convert the results of the compiled function.
 
-        `end`: q and the state. `scalars`: |g|^2, -U, the sum of q and the state, and |z|^2 there;
-        and the last three fields.
+        `end` holds q and the state. `scalars` are |g|^2, -U, the sum of q and the state, and |z|^2,
+        all at the end, followed by the last three fields.
         """
         squared_norm, logp, total, reach, *of_steps = scalars.tolist()
         norm = squared_norm**0.5
@@ -60,11 +60,11 @@ class KernelOutput(NamedTuple):
         return self.friction / (self.summed or nan)
 
     def unsummed(self) -> "KernelOutput":
-        """The end alone."""
+        """Return a copy without sums."""
         return self._replace(summed=0, sums=None, kinetic=0.0, largest_energy=0.0, friction=0.0)
 
     def after(self, earlier: "KernelOutput | None") -> "KernelOutput":
-        """The end of this call, and the sums of `earlier` ones too; None adds nothing."""
+        """Return a copy with the sums of `earlier` added; None adds nothing."""
         if earlier is None or not earlier.summed:
             return self
         return self._replace(

@@ -1,4 +1,4 @@
-"""What the kernel sums over the inner steps, per coordinate."""
+"""Moments that the kernel sums over the inner steps, per coordinate."""
 
 from collections.abc import Mapping
 
@@ -9,19 +9,20 @@ from pytensor.tensor.variable import TensorVariable
 __all__ = ["MOMENTS", "moment_sums", "wide"]
 
 MOMENTS = ("g", "g2", "p2", "xi", "q", "g_at_q", "qg", "virial", "q2")
-"""Those of single steps, then those of which W and Monte Carlo errors are made.
+"""Moments of single steps, then moments for W and Monte Carlo errors.
 
-- ``g``, ``g2``: the gradient of the step and its square. ``p2``, ``xi``: the square of the momentum
-  and the thermostat, before the step.
-- ``q``, ``g_at_q``, ``qg``: a position that the chain returns, less the origin of the sums, a
-  gradient there on rows that the chain has not yet seen, and their product: q before the step and
-  its g, or, where a sampler takes its gradient elsewhere, those at the start of the draw.
-- ``virial``: what the sampler says that ``qg`` is on average. ``q2``: the square of ``q``.
+- ``g``, ``g2``: the gradient of the step and its square.
+- ``p2``, ``xi``: the square of the momentum and the thermostat, before the step.
+- ``q``, ``g_at_q``, ``qg``: a position that the chain returns, minus the origin of the sums; a
+  gradient there on rows that the chain has not used yet; and their product. These are q before the
+  step and its g, or, if a sampler takes its gradient elsewhere, both at the start of the draw.
+- ``virial``: the mean of ``qg`` that the sampler's balance implies.
+- ``q2``: the square of ``q``.
 """
 
 
 def wide(value: TensorVariable) -> TensorVariable:
-    """Numbers of some steps, (steps,) or (steps, d), in float64, shape (steps, 1) or (steps, d)."""
+    """Cast values of steps, (steps,) or (steps, d), to float64 with shape (steps, 1 or d)."""
     value = value.astype("float64")
     return value[:, None] if value.type.ndim == 1 else value
 
@@ -33,7 +34,7 @@ def moment_sums(
     virial: TensorVariable | None,
     each: TensorVariable | float,
 ) -> TensorVariable:
-    """Graph of the sums of `MOMENTS` over the steps, (9, d) float64; NaN for what there is not.
+    """Build the graph of the sums of `MOMENTS` over the steps, (9, d) float64; NaN if missing.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def moment_sums(
     pairs : graphs of q and g, shape (steps, d) or (1, d)
     virial : graph, shape (steps, d), or None
     each : graph or float
-        How many steps a pair stands for.
+        Number of steps that a pair represents.
     """
     missing = pt.full((gradients.type.shape[1],), np.nan)
 

@@ -1,4 +1,4 @@
-"""What a chain sees of itself at a look."""
+"""Input of a chain's alarms at one look."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ __all__ = ["MonitorInput"]
 
 @dataclass(frozen=True)
 class MonitorInput:
-    """What there is to be seen at a look.
+    """Quantities of a chain that its alarms use at a look.
 
     Attributes
     ----------
@@ -22,26 +22,26 @@ class MonitorInput:
     tuned : Tuned
     width : Width
     noise : array, shape (d,)
-        What gradient noise adds to W.
+        The part of W that gradient noise adds.
     tolerance : float
-        Errors of a variance by noise that the user takes.
+        Relative error of a variance from noise that the user accepts.
     temperature : float
     friction : float or None
-        Where the thermostats should settle on average, if there are any.
+        The mean that the thermostats should settle at; None without thermostats.
     time : float
-        That of the inner steps which the sums are of, in the sampler's units.
+        Duration of the summed inner steps, in the sampler's units.
     plain : float or None
-        The noise of plain gradients relative to that of the control variate, if there is one.
+        Noise of plain gradients relative to that of the control variate; None without one.
     energy : float
         The largest p.p before an inner step; 0 without momentum.
     dimension : int
-        That of the space of q, in which p.p is a chi-square: d, or less on a manifold.
+        Dimension of the space of q, the degrees of freedom of p.p: d, or less on a manifold.
     stationary : bool
-        Whether W says anything: step sizes constant, and batches independent.
+        Whether W is meaningful: step sizes are constant, and batches independent.
     constant : bool
         Whether all draws are from one law.
     located : bool
-        Whether tuning has found the posterior; else a chain may still be on its way.
+        Whether tuning has found the posterior. If not, the chain may still be on its way.
     learned : bool
         Whether the sampler's coordinates are in posterior sds.
     mass : float

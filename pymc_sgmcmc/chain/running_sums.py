@@ -9,12 +9,11 @@ from pymc_sgmcmc.chain.moments import MOMENTS
 __all__ = ["RunningSums"]
 
 PAIRED = MOMENTS.index("q")
-"""From here on are the moments that W and Monte Carlo errors are made of: q, g at q, qg, virial,
-q2."""
+"""Index of the first moment for W and Monte Carlo errors, which are q, g at q, qg, virial, q2."""
 
 BATCHES = 20
-"""Batches, at least, from which errors are estimated, once there are that many draws; fewer where d
-is large, so that they make some tens of MB."""
+"""Least number of batches for estimates of errors, once there are that many draws. The number is
+less if d is large, so that the batches take some tens of MB."""
 
 
 class RunningSums(NamedTuple):
@@ -23,15 +22,15 @@ class RunningSums(NamedTuple):
     Attributes
     ----------
     origin : array, shape (d,)
-        What positions are relative to.
+        The point that is subtracted from positions.
     draws, steps : int
         Draws and inner steps summed over.
     sums : array, shape (9, d), float64
     ends : tuple of array, shape (5, d)
-        The sums of q, g at q, qg, virial and q2 so far at the end of each batch. Batches are
-        consecutive and of equal length; what is left over at the end is in none.
+        Cumulative sums of q, g at q, qg, virial and q2 at the end of each batch. Batches are
+        consecutive and of equal length. Draws after the last full batch are in none.
     length : int
-        Draws in a batch.
+        Number of draws in a batch.
     """
 
     origin: np.ndarray
@@ -47,7 +46,7 @@ class RunningSums(NamedTuple):
         return cls(np.asarray(origin, dtype=float), 0, 0, nothing, (), 1)
 
     def add(self, sums: np.ndarray, steps: int) -> "RunningSums":
-        """The sums with those of one more draw, of `steps` inner steps; it takes over `sums`."""
+        """Return the sums including one more draw of `steps` inner steps. Overwrites `sums`."""
         total, draws = np.add(self.sums, sums, out=sums), self.draws + 1
         ends, length = self.ends, self.length
         if draws % length == 0:
@@ -58,14 +57,11 @@ class RunningSums(NamedTuple):
         return RunningSums(self.origin, draws, self.steps + steps, total, ends, length)
 
     def batch_means(self) -> np.ndarray:
-        """Return means over the inner steps of each batch, (5, batches, d).
-
-        Of q, g at q, qg, virial and q2.
-        """
+        """Return the means of q, g at q, qg, virial and q2 in each batch, (5, batches, d)."""
         steps = self.length * self.steps // max(self.draws, 1)
         ends = np.stack([np.zeros_like(self.sums[PAIRED:]), *self.ends], axis=1)
         return np.diff(ends, axis=1) / max(steps, 1)
 
     def mean(self, name: str) -> np.ndarray:
-        """The mean of a moment over the inner steps, (d,); NaN before the first."""
+        """Return the mean of a moment over the inner steps, (d,); NaN before the first step."""
         return self.sums[MOMENTS.index(name)] / (self.steps or np.nan)

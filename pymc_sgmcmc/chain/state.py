@@ -1,4 +1,4 @@
-"""What one chain carries from draw to draw, and what it reports of each."""
+"""State that one chain carries from draw to draw, and the sample stats that it reports."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,8 @@ STATS = {
     "minibatch_logp": (np.float64, []),
     "n_steps": (np.int64, []),
     "diverging": (bool, []),
-    # Equal to both int (NUTS) and np.int64 (HamiltonianMC): in one run PyMC wants them the same.
+    # This dtype equals both int (NUTS) and np.int64 (HamiltonianMC): PyMC requires equal types
+    # within one run.
     "divergences": (np.dtype(np.int64), []),
     "warning": (SamplerWarning, None),
     "running_sums": (SUMS_DTYPE, None),
@@ -36,38 +37,38 @@ TUNED_STATS = {
     "predicted_bias": (np.float64, []),
     "tuning_gradients": (np.float64, []),
 }
-"""Those of a step method that tunes itself: what `pymc_sgmcmc.report` shows."""
+"""Additional stats of a step method that tunes itself, which `pymc_sgmcmc.report` shows."""
 
 STAGES = {"sampling": (bool, [])}
-"""That of a schedule with exploration stages."""
+"""Additional stat of a schedule with exploration stages."""
 
 
 @dataclass(eq=False)
 class ChainState:
-    """All that one chain carries from draw to draw, beside its position and its generator.
+    """State of one chain between draws, except its position and its random generator.
 
     Attributes
     ----------
     batch_states : tuple
-        Of the source, one for each group of rows.
+        States of the source of batches, one for each group of rows.
     running_sums : RunningSums
     watched : Watched
-        What was seen of the chain.
+        Observations of the chain, and its alarms.
     tuned : Tuned
     tune : bool
         Whether `pm.sample` still tunes.
     started : bool
         Whether the chain has found its start.
     inner_steps, draw : int
-        How many it has made.
+        Number of inner steps and of draws that the chain has made.
     divergences, failures : int
-        Diverging draws since tuning began or ended, and those in a row.
+        Number of diverging draws since tuning began or ended, and of those in a row.
     noise_key : int
-        Of the stream of normals, where there is one.
+        Key of the stream of normals, if there is one.
     carried : tuple of array
-        What the update carries beside q.
+        Variables that the update carries beside q.
     watching : bool
-        Whether sums are those after tuning.
+        Whether the sums are those after tuning.
     """
 
     batch_states: tuple

@@ -1,8 +1,8 @@
-"""The way of the running sums into the data that `pm.sample` returns.
+"""Storage of the running sums in the data that `pm.sample` returns.
 
-PyMC stores one array of fixed shape a draw, so each draw carries the sums of `WIDTH` coordinates
-in turn: every coordinate comes by once in d / WIDTH draws, memory does not grow with d, and the
-data stay plain numbers that every file format holds.
+PyMC stores one array of fixed shape per draw, so each draw stores the sums of `WIDTH` coordinates
+in turn. Every coordinate is stored once in d / WIDTH draws, memory does not grow with d, and the
+data are plain numbers that every file format can store.
 """
 
 from functools import cache
@@ -25,7 +25,7 @@ __all__ = ["SUMS_DTYPE", "Stored", "running_sums", "samplers_in"]
 WIDTH = 4
 
 TURNS = 1024
-"""Turns whose rows are kept: after d of them the same coordinates come by again."""
+"""Largest number of turns whose rows are cached. The same coordinates repeat after d turns."""
 
 HEADER = ("size", "coordinate", "steps", "origin")
 LASTING = ("place", *SEEN, *POOLED)
@@ -36,15 +36,15 @@ SUMS_DTYPE = np.dtype((np.float64, (len(ROWS), WIDTH)))
 
 
 class Stored:
-    """What is stored of running sums, draw by draw, until their origin or what was seen changes.
+    """Rows of running sums to store at each draw, valid until `origin` or `watched` change.
 
     Parameters
     ----------
     origin : array, shape (d,)
-        That of the sums.
+        Origin of the sums.
     watched : Watched
     places : array, shape (d,)
-        The number of each coordinate of q among all value variables of the model.
+        The index of each coordinate of q among all value variables of the model.
     """
 
     def __init__(self, origin: np.ndarray, watched: Watched, places: np.ndarray):
@@ -56,7 +56,7 @@ class Stored:
         self._turns: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def rows(self, sums: RunningSums) -> np.ndarray:
-        """`ROWS` of the coordinates whose turn it is at this draw."""
+        """Return the `ROWS` of the coordinates whose turn is at this draw."""
         turn = max(sums.draws - 1, 0) % self._size
         if turn not in self._turns:
             if len(self._turns) == TURNS:
@@ -69,7 +69,7 @@ class Stored:
         return rows
 
     def _turn(self, turn: int) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates, and their rows, but for what changes with every draw."""
+        """Return the coordinates of a turn and their rows, without the entries of single draws."""
         coordinates = (turn * WIDTH + np.arange(WIDTH)) * _stride(self._size) % self._size
         rows = np.empty(SUMS_DTYPE.shape)
         rows[HEADER.index("size")], rows[HEADER.index("coordinate")] = self._size, coordinates
@@ -80,12 +80,16 @@ class Stored:
 
 @cache
 def _stride(size: int) -> int:
-    """From one coordinate to the next: all come by, and not neighbours first."""
+    """Return the stride from one stored coordinate to the next.
+
+    The stride is coprime to `size`, so that all coordinates are stored, and about 0.618 `size`, so
+    that neighbours are not stored together.
+    """
     return next(n for n in range(max(1, round(0.618 * size)), 2 * size) if gcd(n, size) == 1)
 
 
 def samplers_in(idata: Any) -> int:
-    """How many step methods have stored sums in `idata`."""
+    """Return the number of step methods that have stored sums in `idata`."""
     number = 0
     while _stored(idata, number) is not None:
         number += 1
@@ -93,7 +97,7 @@ def samplers_in(idata: Any) -> int:
 
 
 def _stored(idata: Any, sampler: int) -> np.ndarray | None:
-    """What the step method of that number has stored, (chain, draw, row, turn), if there is one."""
+    """Return the array (chain, draw, row, turn) of step method number `sampler`, or None."""
     stats = getattr(idata, "sample_stats", {})
     if (in_zarr := flat_statname(sampler, "running_sums")) in stats:
         return stats[in_zarr].values
@@ -109,35 +113,35 @@ def _stored(idata: Any, sampler: int) -> np.ndarray | None:
 def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
     """Read the running sums out of what `pm.sample` returned.
 
-    They are what `check` and the warnings while sampling judge the width of the draws by: for draws
-    of the posterior W, the mean of (q - mean) dU/dq, is 1 in every coordinate (times the
-    temperature), here ``qg - q * g_at_q``.
+    The function `check` and the warnings while sampling judge the width of the draws by these sums.
+    For draws of the posterior W, the mean of (q - mean) dU/dq, is 1 in every coordinate (times the
+    temperature). In these data W is ``qg - q * g_at_q``.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
         Data with a ``running_sums`` sample stat.
     sampler : int
-        Which step method of this package, counted from 0, where `pm.sample` used several.
+        Number of the step method of this package, counted from 0, if `pm.sample` used several.
 
     Returns
     -------
     xarray.Dataset
-        With dimensions (chain, coordinate), in the coordinates of the metric; NaN for a coordinate
-        that has not come by yet (each comes by once in d / 4 draws), and for what the sampler does
-        not have.
+        With dimensions (chain, coordinate), in the coordinates of the metric. Values are NaN for a
+        coordinate that is not stored yet (each is stored once in d / 4 draws), and for quantities
+        that the sampler does not have.
 
-        - ``steps``: the number of inner steps after tuning that the means are over, which are
-          ``g``, ``g2``: of the gradient and its square; ``p2``, ``xi``: of the squared momentum and
-          the thermostat; ``q``, ``g_at_q``, ``qg``: of the position less ``origin``, the gradient
-          there, and their product; ``virial``: of what the sampler says ``qg`` is on average;
-          ``q2``: of the square of that position.
-        - Since the last look at the chain: ``direct_spread``, ``implied_spread``: asymptotic
-          standard deviations, for one inner step, of W from ``qg`` and from ``virial``; ``noise``:
-          what gradient noise adds to W; ``pooled_...``: W and its spreads over all coordinates;
-          ``freedom``: degrees of freedom of the spreads; ``temperature``: T.
-        - ``place``: which number of all value variables of the model, end to end, a coordinate is,
-          or mostly is.
+        - ``steps``: the number of inner steps after tuning that the following means are over.
+          ``g``, ``g2``: the gradient and its square. ``p2``, ``xi``: the squared momentum and the
+          thermostat. ``q``, ``g_at_q``, ``qg``: the position minus ``origin``, the gradient there,
+          and their product. ``virial``: the mean of ``qg`` that the sampler's balance implies.
+          ``q2``: the square of that position.
+        - Values of the last look at the chain. ``direct_spread``, ``implied_spread``: asymptotic
+          standard deviations, for one inner step, of W from ``qg`` and from ``virial``. ``noise``:
+          the part of W that gradient noise adds. ``pooled_...``: W and its spreads over all
+          coordinates. ``freedom``: degrees of freedom of the spreads. ``temperature``: T.
+        - ``place``: the index of a coordinate, or of its main component, in the concatenated value
+          variables of the model.
 
     Raises
     ------
@@ -166,7 +170,7 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
     steps_row = ROWS.index("steps")
     latest = np.full((len(ROWS), len(stored), int(stored[0, 0, 0, 0])), np.nan)
     for chain, path in enumerate(stored):
-        # A divergence starts the sums anew: what came before it is not of one piece with the rest.
+        # A divergence restarts the sums, so draws before it do not belong to the same sums.
         restarts = np.flatnonzero(np.diff(path[:, steps_row, 0]) < 0)
         start = restarts[-1] + 1 if len(restarts) else 0
         for rows in path[start:]:

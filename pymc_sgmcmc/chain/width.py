@@ -1,9 +1,9 @@
-"""W, the ratio of posterior variances to what the gradients say they should be: 1 is right.
+"""W, the ratio of the variance of the draws to the variance that the gradients imply: 1 is right.
 
-At stationarity E[(q_i - E q_i) dU/dq_i] = 1 for every U that falls off, with q from the posterior.
-Draws of another width give another number, about the ratio of their variance to the right one.
-W is this mean as seen in the chain ("direct"), and as the sampler's balance implies it from its
-momentum and its gradients ("implied"), which often has the smaller error.
+At stationarity E[(q_i - E q_i) dU/dq_i] = 1 if q is from the posterior and its density vanishes at
+the boundary. Draws of another width give about the ratio of their variance to the right one. The
+"direct" W is this mean over the chain. The "implied" W follows from the sampler's balance, its
+momentum and its gradients, and often has the smaller error.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["KINDS", "POOLED_TOLERANCE", "TOLERANCE", "Width"]
 KINDS = ("direct", "implied")
 
 TOLERANCE, POOLED_TOLERANCE = 0.10, 0.05
-"""Errors of a variance that are small enough, in one coordinate and on average."""
+"""Accepted relative errors of a variance, in one coordinate and on average."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,23 @@ class Width:
 
     @cached_property
     def _of_batches(self) -> dict[str, np.ndarray]:
-        """W in each batch, about the mean of all, (batches, d), by kind."""
+        """W in each batch, about the mean of the chain, (batches, d), by kind."""
         q, g, qg, virial, _ = self.sums.batch_means()
         m, mean_g = self.sums.mean("q"), self.sums.mean("g_at_q")
         return {"direct": qg - m * g - mean_g * (q - m), "implied": virial}
 
     def ratio(self, kind: str) -> np.ndarray:
-        """W, (d,)."""
+        """Return W, (d,)."""
         if kind == "implied":
-            # About the origin: E g = 0, and its noise is not that of the mean of q g.
+            # The virial is about the origin and needs no centring, because E g = 0; the mean of g
+            # has noise that is not in the virial.
             return self.sums.mean("virial")
         covariance = self.sums.mean("qg") - self.sums.mean("q") * self.sums.mean("g_at_q")
         return covariance + self._lost
 
     @property
     def _lost(self) -> np.ndarray:
-        """What the covariance of q and g lacks, as its mean of q is that of the chain itself."""
+        """Correction of the covariance of q and g for the use of the chain's own means."""
         if self.freedom < 1:
             return 0.0 * self.sums.origin
         q, g, *_ = self.sums.batch_means()
@@ -60,16 +61,16 @@ class Width:
         return products.sum(axis=0) / (len(q) * self.freedom)
 
     def error(self, kind: str) -> np.ndarray:
-        """The standard error of W, (d,)."""
+        """Return the standard error of W, (d,)."""
         return _error(self._of_batches[kind])
 
     def pooled(self, kind: str) -> tuple[float, float]:
-        """The mean of W over the coordinates, and its standard error."""
+        """Return the mean of W over the coordinates, and its standard error."""
         return float(self.ratio(kind).mean()), float(_error(self._of_batches[kind].mean(axis=1)))
 
 
 def _error(batches: np.ndarray) -> np.ndarray:
-    """The standard error of the mean of some batches, shape (batches, ...)."""
+    """Return the standard error of the mean of batches, (batches, ...); NaN for fewer than 2."""
     if len(batches) < 2:
         return np.full(batches.shape[1:], np.nan)
     return batches.std(axis=0, ddof=1) / np.sqrt(len(batches))

@@ -1,4 +1,4 @@
-"""From graphs to fast functions: C, Numba, random numbers.
+"""Compilation of graphs to fast functions: C, Numba, random numbers.
 
-The only room with PyTensor's internals.
+Only this folder uses PyTensor's internals.
 """

@@ -1,4 +1,4 @@
-"""What happens where this package's additions to PyTensor fail: they are left out, and said to be.
+"""Fallback for additions to PyTensor that fail: leave them out and log a warning.
 
 PyTensor alone compiles the graph then. A traceback would blame the user's model, and be pages long.
 """
@@ -16,13 +16,13 @@ __all__ = ["SAID", "our_rewriter", "quiet_compiler", "say_fallback"]
 _log = logging.getLogger("pymc.sgmcmc")
 
 SAID: set[str] = set()
-"""Reasons of which this process has written a log line."""
+"""Reasons that this process has logged."""
 
 
 def our_rewriter(tracks):
-    """Return a decorator like PyTensor's `node_rewriter`, of rewriters that leave a node at errors.
+    """Return a decorator like `node_rewriter` whose rewriters leave a node unchanged at an error.
 
-    PyTensor would write the traceback of each to the screen.
+    PyTensor would write the traceback of each error to the screen.
     """
 
     def decorate(find):
@@ -52,7 +52,7 @@ def say_fallback(error: Exception) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the line of an error that says what it is: a C compiler's has the word error."""
+    """Return the type of `error` and its main line: the first with "error:", else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     errors = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
     [first, *_] = errors or lines or ["without a message"]
@@ -61,7 +61,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def quiet_compiler():
-    """Keep PyTensor from printing where it left C code that does not compile."""
+    """Keep PyTensor from printing the path of C code that does not compile."""
     cmodule.print = _print_to_files
     try:
         yield
@@ -70,6 +70,6 @@ def quiet_compiler():
 
 
 def _print_to_files(*args, file=None, **kwargs):
-    """Print as PyTensor writes C code, but not to the screen."""
+    """Print to a file, as PyTensor does to store C code, but never to the screen."""
     if file is not None and file is not sys.stderr:
         print(*args, file=file, **kwargs)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytensor
 from pytensor.compile import Function
-from pytensor.compile.mode import Mode, get_mode
+from pytensor.compile.mode import Mode, get_default_mode, get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.basic import JITLinker
 from pytensor.link.numba.linker import NumbaLinker
@@ -29,15 +29,16 @@ from pymc_sgmcmc.compile.numba_scan_scalars import NUMBERS
 from pymc_sgmcmc.compile.scatter_add import ADD_AT
 from pymc_sgmcmc.compile.sum_of_squares import SQUARE_SUMS
 
-__all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "CompiledGraph", "one_thread_in_workers"]
+__all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "CompiledGraph", "one_thread_in_workers",
+           "register_numba_code_by_default"]  # fmt: skip
 
 _log = logging.getLogger("pymc.sgmcmc")
 
 BACKENDS = {"c": "CVM", "numba": "NUMBA"}
 
 NUMBA_CODE = ["pymc_sgmcmc.compile.take_rows_numba", "pymc_sgmcmc.compile.sparse_dot_numba"]
-"""Modules that tell Numba how to compile operations of this package: a room adds its own. They are
-imported when Numba is first needed, as that takes seconds."""
+"""Modules that tell Numba how to compile this package's operations. Other folders append theirs.
+Importing them takes seconds, so they are imported when Numba is first needed."""
 
 _NO_COMPILER = (
     "PyTensor finds no C compiler, so backend='c' is not available and backend='numba' is used. "
@@ -46,11 +47,22 @@ _NO_COMPILER = (
 )
 
 
-def one_thread_in_workers() -> None:
-    """In a worker process let BLAS use one thread: chains run side by side there.
+def register_numba_code_by_default() -> None:
+    """Tell Numba of this package's operations if it is PyTensor's default."""
+    if isinstance(get_default_mode().linker, NumbaLinker):
+        _import_numba_code()
 
-    PyMC says so as well, but not under fork, and not to a library that comes with the step method
-    or later: SciPy's, for one, once it is needed.
+
+def _import_numba_code() -> None:
+    for name in NUMBA_CODE:
+        import_module(name)
+
+
+def one_thread_in_workers() -> None:
+    """Limit BLAS to one thread in a worker process, because chains run side by side there.
+
+    PyMC sets this limit too, but not under fork, and not for a library that is loaded with the
+    step method or later, such as the BLAS of SciPy.
     """
     if multiprocessing.parent_process() is not None:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -58,18 +70,18 @@ def one_thread_in_workers() -> None:
 
 
 FASTER_C = (ADD_AT, AS_ONE, CONTIGUOUS, LOOP, SQUARE_SUMS)
-"""What the C code of this package includes."""
+"""Names of this package's rewrites for C code."""
 
 
 class Backend:
-    """How graphs are compiled.
+    """Compiler of graphs: a PyTensor mode and this package's rewrites.
 
     Parameters
     ----------
     name : {"c", "numba"}
         PyTensor's C virtual machine or Numba.
     compile_kwargs : dict, optional
-        Keyword arguments of `pytensor.function`; a ``mode`` in it takes the place of `name`.
+        Keyword arguments of `pytensor.function`. A ``mode`` among them replaces `name`.
 
     Raises
     ------
@@ -91,19 +103,19 @@ class Backend:
 
     @property
     def one_function(self) -> Mode | None:
-        """The mode in which a whole graph is one function in C, for the backend that has one."""
+        """Mode that compiles a whole graph to one C function; None unless the backend is C."""
         if self.compile_kwargs["mode"] != "CVM":
             return None
         return plain_mode(Mode(OneFunction(), "fast_run")).including(*FASTER_C)
 
     @property
     def plain(self) -> Mode:
-        """PyTensor's mode without anything of this package."""
+        """PyTensor's mode without this package's rewrites."""
         return plain_mode(self.compile_kwargs["mode"])
 
     @property
     def mode(self) -> Mode:
-        """The mode with the rewrites of this package."""
+        """Mode with the rewrites of this package."""
         mode = self.one_function or self.plain
         if self.is_numba:
             return mode.including(NUMBERS)
@@ -111,7 +123,7 @@ class Backend:
 
     @property
     def is_numba(self) -> bool:
-        """Whether Numba compiles."""
+        """Whether Numba compiles the graphs."""
         return isinstance(get_mode(self.compile_kwargs["mode"]).linker, NumbaLinker)
 
     @property
@@ -120,9 +132,9 @@ class Backend:
         return isinstance(self.plain.linker, JITLinker)
 
     def as_one(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Sequence[Variable]:
-        """Return `outputs`, with what is between them and `inputs` as one function, in C.
+        """Return `outputs` with the graph between `inputs` and them compiled to one C function.
 
-        Where it does not compile they are as they were.
+        Return `outputs` unchanged if the backend has no such mode or compilation fails.
         """
         if self.one_function is None:
             return outputs
@@ -137,8 +149,8 @@ class Backend:
     def function(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Function:
         """Compile a function that trusts the types of its inputs.
 
-        Where the code of this package fails, it is PyTensor's plain mode, and a log line says why;
-        errors of that mode are raised.
+        If this package's code fails, compile in PyTensor's plain mode and log the reason. Errors
+        of the plain mode are raised.
         """
         with compiling():
             try:
@@ -162,7 +174,10 @@ class Backend:
         return function
 
     def link(self, maker: Any) -> Function:
-        """Make the function of a graph that `function` has rewritten, in another process, say."""
+        """Compile a graph that `function` has rewritten already, for instance in another process.
+
+        `maker` is the function maker of that graph.
+        """
         with compiling():
             self._register_numba_code()
             function = maker.create([given.value for given in maker.inputs])
@@ -170,10 +185,9 @@ class Backend:
         return function
 
     def _register_numba_code(self) -> None:
-        """Import what Numba needs to compile operations of this package; it takes seconds."""
+        """Import the modules that Numba needs for this package's operations (takes seconds)."""
         if self.is_numba:
-            for name in NUMBA_CODE:
-                import_module(name)
+            _import_numba_code()
 
 
 _OF_NUMBERS = (ArithmeticError, AssertionError, IndexError, MemoryError, ValueError)
@@ -181,11 +195,11 @@ _OF_NUMBERS = (ArithmeticError, AssertionError, IndexError, MemoryError, ValueEr
 
 
 class CompiledGraph:
-    """A compiled function that pickles as its rewritten graph, and is linked where it is loaded.
+    """A compiled function that pickles as its rewritten graph and is linked where it is loaded.
 
     Rewriting takes most of the time. PyTensor's own pickling of a function would link it without
-    our flags for BLAS. What compiles when it is called first keeps the graph as it was written
-    until then, for PyTensor's plain mode.
+    our flags for BLAS. A function that is compiled by its first call keeps the original graph
+    until then, so that PyTensor's plain mode can compile it if this package's code fails.
     """
 
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable], backend: Backend):
@@ -200,7 +214,7 @@ class CompiledGraph:
         return self._call(*args)
 
     def _first_call(self, *args):
-        """Compile and call, in PyTensor's plain mode if need be."""
+        """Compile the function and call it; use PyTensor's plain mode if our code fails."""
         with one_at_a_time():
             try:
                 outputs = self._compile_and_call(*args)
@@ -220,7 +234,7 @@ class CompiledGraph:
             return outputs
 
     def _compile_and_call(self, *args):
-        """Call without Numba's advice on code that is not ours."""
+        """Call the function without Numba's performance warnings on code that is not ours."""
         with warnings.catch_warnings():
             if self.backend.is_numba:
                 from numba.core.errors import NumbaPerformanceWarning
@@ -238,7 +252,7 @@ class CompiledGraph:
 
 
 def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):
-    """Return a function that runs in Python and NumPy: slow to call, nothing to compile."""
+    """Return a function that runs in Python and NumPy: slow to call, but not compiled."""
     mode = Mode(linker="py", optimizer="fast_compile").including(FEW_OPERANDS)
     with one_at_a_time():
         return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")

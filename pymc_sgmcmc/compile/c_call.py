@@ -1,4 +1,4 @@
-"""Operations whose C code calls the one C function of a graph of their own."""
+"""Operations whose C code calls the C function of an inner graph."""
 
 from pytensor.compile import Function
 from pytensor.graph.basic import Apply
@@ -11,16 +11,16 @@ __all__ = ["CallsInner", "Inner"]
 
 
 class CallsInner(COp):
-    """One whose C code has ``inner_{name}``, which calls that function.
+    """An operation whose C code has an object ``inner_{name}`` that calls the inner function.
 
-    The function is in the tag of a node: PyTensor writes operations, as parts of the keys of
-    compiled code, to disk.
+    The inner function is stored in the tag of a node, not in the operation: PyTensor writes
+    operations to disk, as parts of the keys of compiled code.
     """
 
     params_type = generic
 
     def of(self, node: Apply, inner: "Inner") -> Apply:
-        """It, in the place of a node, with that function."""
+        """Return a node of this op with the inputs of `node` and with `inner` in its tag."""
         made = Apply(self, node.inputs, [output.type() for output in node.outputs])
         made.tag.inner = inner
         return made
@@ -51,9 +51,10 @@ class CallsInner(COp):
 
 
 class Inner:
-    """A function as C code calls it: cells, lists of one, hold what it reads and writes.
+    """An inner function in the form that C code calls.
 
-    It pickles as its graph: where it is loaded, it is linked when the operation is.
+    Its inputs and outputs are cells: lists of one element. The function pickles as its graph and
+    is linked again when the operation that calls it is linked.
     """
 
     def __init__(self, function: Function):

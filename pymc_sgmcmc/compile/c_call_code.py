@@ -1,4 +1,4 @@
-"""C code that calls a function in C, once or in a loop, and what moves along its arrays."""
+"""C code that calls a C function, once or in a loop, and views that move along its arrays."""
 
 __all__ = ["SUPPORT"]
 

@@ -1,8 +1,8 @@
-"""The C code of a whole graph as one function.
+"""Linker that compiles a whole graph to one C function.
 
-PyTensor's virtual machine calls a function for each operation, each in a module that is compiled by
-itself, and keeps account of what has been computed: with little data that takes longer than all
-computing, and starting the compiler so often as long as compiling.
+PyTensor's virtual machine calls one function for each operation, compiles each in a module of its
+own, and keeps track of computed values. With little data this overhead exceeds the computation, and
+starting the compiler so often takes as long as compiling.
 """
 
 from hashlib import sha256
@@ -17,13 +17,13 @@ __all__ = ["OneFunction"]
 FAILURE = "__failure"
 
 RUN = "int run(void)"
-"""How the function begins."""
+"""Signature of the generated C function."""
 
 
 class OneFunction(CLinker):
-    """PyTensor's linker of C code, where each operation of a graph has some.
+    """PyTensor's C linker, if each operation of a graph has C code.
 
-    Where one has none, and Python has to step in, it is PyTensor's virtual machine.
+    If an operation has none and Python must compute it, use PyTensor's virtual machine.
     """
 
     def accept(self, fgraph, no_recycling=None, profile=None):
@@ -33,16 +33,17 @@ class OneFunction(CLinker):
             version, _ = whole.cmodule_key()
         except (NotImplementedError, MethodNotDefined):
             version = ()
-        if version:  # else each process would compile it anew
+        if version:  # without a version each process would compile the code again
             return whole
         whole.forget()
         return VMLinker(use_cloop=True).accept(fgraph, no_recycling, profile)
 
 
 class _Joined(CLinker):
-    """One that also tells operations which Python object an intermediate result is.
+    """A C linker that also syncs intermediate results to their Python objects.
 
-    Some ask for it, and PyTensor says it of the inputs and outputs of a function alone.
+    The C code of some operations reads the Python object of a result. PyTensor provides it for the
+    inputs and outputs of a function only.
     """
 
     def code_gen(self):
@@ -60,13 +61,13 @@ class _Joined(CLinker):
                     block.behavior += f"{{ {result.type.c_sync(name, {'fail': fail})} }}"
         names = {"failure_var": FAILURE, "name": self.struct_name}
         whole = struct_gen(self.args, self.init_blocks, self.blocks, names)
-        # Each check for an error makes what follows it less probable: after some hundred, GCC takes
-        # the rest for cold, and makes no vector code of its loops.
+        # GCC takes the code after each error check for less probable. After some hundred checks it
+        # treats the rest as cold and does not vectorize its loops.
         self.struct_code = whole.replace(RUN, f"__attribute__((hot)) {RUN}")
         return self.struct_code
 
     def compile_args(self):
-        # A block within a block for each result and operation: clang stops at 256, unless told.
+        # The code nests one block for each result and operation, and clang stops at 256 levels.
         deep = ["-fbracket-depth=100000"] if "clang" in config.cxx else []
         return super().compile_args() + deep
 
@@ -76,7 +77,7 @@ class _Joined(CLinker):
         return made
 
     def forget(self) -> None:
-        """Take from the graph what the linker has put there, and what cannot be pickled."""
+        """Remove the clients that the linker added to the graph, which cannot be pickled."""
         for parameters in self.node_params.values():
             self.fgraph.clients.pop(parameters, None)
 
@@ -84,8 +85,8 @@ class _Joined(CLinker):
         return _joined, (self.fgraph, self.no_recycling)
 
     def cmodule_key(self):
-        # PyTensor's key is the same for graphs whose constants or outputs, passed by position, are
-        # in another order: one would be given the code, and with it the numbers, of the other.
+        # PyTensor passes constants and outputs by position, but its key ignores their order. Two
+        # such graphs would share code, and one would return the numbers of the other.
         version, signature = super().cmodule_key()
         code = sha256(self.code_gen().encode()).hexdigest()
         return version and (*version, "pymc_sgmcmc", 3, code), signature

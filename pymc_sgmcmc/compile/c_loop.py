@@ -1,7 +1,7 @@
-"""A scan as a loop in C, where its inner function is one function in C.
+"""Scan as a C loop, for scans whose inner function is one C function.
 
-PyTensor's own is written in Python around a loop in Cython: with little data, the slices that it
-takes for each step take longer than all computing.
+PyTensor's own scan is Python code around a Cython loop. With little data, slicing its arrays at
+each step takes longer than the computation.
 """
 
 from copy import copy
@@ -19,14 +19,14 @@ from pymc_sgmcmc.compile.c_linker import OneFunction
 __all__ = ["LOOP", "Loop"]
 
 LOOP = "pymc_sgmcmc_loop"
-"""What a mode includes to have it."""
+"""Name under which a mode includes the rewrite."""
 
 
 class Loop(CallsInner):
-    """A scan over sequences that keeps paths.
+    """A scan over sequences that stores paths.
 
-    A path is a buffer that begins with its start; one with fewer elements than there are steps, and
-    a start, keeps the last ones in order.
+    A path is a buffer whose first element is the start. A buffer with fewer elements than steps + 1
+    keeps the last elements, in order.
     """
 
     __props__ = ("n_sequences", "n_paths", "in_place")
@@ -64,10 +64,10 @@ def _loop(fgraph, node):
         return None
     if not all(isinstance(v.type, TensorType) for v in (*node.inputs, *node.outputs)):
         return None
-    # That of a copy: the graph keeps `op` in its history, and would pickle its function with it.
+    # Compile a copy: the graph keeps `op` in its history, and would pickle its function with it.
     function = copy(op.clone()).fn
     return Loop(op).of(node, Inner(function)).outputs if hasattr(function.vm, "cthunk") else None
 
 
-# After all that looks for scans.
+# Run after all other rewrites of scans.
 optdb.register(LOOP, in2out(_loop), position=102)

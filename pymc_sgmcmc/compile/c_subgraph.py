@@ -1,6 +1,6 @@
-"""Part of a graph as one function in C, which all graphs have in common that have such a part.
+"""Compilation of a subgraph to one C function that all graphs containing it share.
 
-The compiler then sees it once, and not again for each model.
+The C compiler compiles it once, and not again for each model.
 """
 
 from collections.abc import Sequence
@@ -22,22 +22,23 @@ from pymc_sgmcmc.compile.c_call import CallsInner, Inner
 __all__ = ["AS_ONE", "Call", "Part", "as_one"]
 
 AS_ONE = "pymc_sgmcmc_as_one"
-"""What a mode includes where graphs have such parts."""
+"""Name under which a mode includes the rewrite of each `Part` to a `Call`."""
 
 
 def as_one(
     inputs: Sequence[Variable], outputs: Sequence[Variable], mode: Mode
 ) -> Sequence[Variable]:
-    """Return `outputs`, with what is between them and `inputs` compiled by itself.
+    """Return `outputs` with the graph between `inputs` and them compiled to one C function.
 
-    It knows no lengths but 1, so that it is the same code whatever they are: numbers that are a
-    length become inputs. Where an operation has no C code all stays as it is.
+    The function has no static length other than 1, so its code is the same for all lengths: a
+    constant that equals a length of an input becomes an input. Return `outputs` unchanged if an
+    operation has no C code.
 
     Parameters
     ----------
     inputs, outputs : sequences of tensor variables
     mode : Mode
-        One with the linker `OneFunction`.
+        A mode with the linker `OneFunction`.
     """
     lengths = {n for x in inputs for n in x.type.shape if n is not None and n > 2}
     leaves = graph_inputs(outputs, blockers=inputs)
@@ -55,9 +56,9 @@ def as_one(
 
 
 class Part(Op):
-    """A place in a graph for `Call`, while PyTensor rewrites the rest.
+    """A placeholder for `Call` while PyTensor rewrites the rest of the graph.
 
-    It computes `outputs` of `inputs`, as the function `inner` does.
+    The op computes `outputs` from `inputs`, as the function `inner` does.
     """
 
     def __init__(self, inner: Inner, inputs: Sequence[Variable], outputs: Sequence[Variable]):
@@ -71,7 +72,7 @@ class Part(Op):
 
 
 class Call(CallsInner):
-    """A call of the inner function, whose inputs and outputs are those of the node."""
+    """A call of the inner function with the inputs and outputs of the node."""
 
     __props__ = ()
 
@@ -93,5 +94,5 @@ def _call(fgraph, node):
     return Call().of(node, node.op.inner).outputs
 
 
-# When all around it has been rewritten, as for loops.
+# Run after the rest of the graph has been rewritten, as for loops.
 optdb.register(AS_ONE, in2out(_call), position=102)

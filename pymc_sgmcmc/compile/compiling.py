@@ -1,7 +1,7 @@
-"""The process while this package compiles: one thread at a time, under flags of its own.
+"""Process-wide settings during compilation: one thread at a time, with this package's flags.
 
-PyTensor's configuration and the garbage collector belong to the process. Two threads that changed
-them at once would each restore what the other had set.
+PyTensor's configuration and the garbage collector belong to the process. If two threads changed
+them at once, each would restore the other's settings.
 """
 
 import gc
@@ -19,14 +19,14 @@ _log = logging.getLogger("pymc.sgmcmc")
 
 _lock, _depth = RLock(), 0
 
-# A fork waits until no other thread compiles: the child would inherit a lock that nobody releases
-# and a configuration that nobody restores.
+# A fork waits until no other thread compiles. Otherwise the child would inherit a lock that nobody
+# releases and a configuration that nobody restores.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )
 
-# The Fortran routines that PyTensor's C code may call; the wheel's symbols carry a prefix.
+# Fortran routines that PyTensor's C code may call; the wheel's symbols have a prefix.
 _BLAS_ROUTINES = [
     precision + routine
     for precision in "sd"
@@ -39,16 +39,16 @@ _BLAS_ROUTINES = [
 
 @contextmanager
 def one_at_a_time():
-    """Wait until no other thread compiles, and keep others waiting. A thread may enter again."""
+    """Hold the lock that lets one thread compile at a time. The lock is reentrant."""
     with _lock:
         yield
 
 
 @contextmanager
 def compiling():
-    """Set the flags of the C compiler, and stop the garbage collector, in one thread at a time.
+    """Set the flags of the C compiler and stop the garbage collector, in one thread at a time.
 
-    Within another `compiling` of the same thread all is set already.
+    A nested `compiling` in the same thread changes nothing.
     """
     global _depth
     with one_at_a_time(), ExitStack() as settings:
@@ -63,11 +63,11 @@ def compiling():
 
 
 def _compiler_flags():
-    """Return a context of the configuration under which C code is compiled.
+    """Return a context that sets PyTensor's configuration for C code.
 
-    Without symbols for a debugger, which take a fifth of the compiler's time, and with the BLAS of
-    the scipy-openblas32 wheel: a pip-installed PyTensor finds none, and matrix products are then 2
-    to 50 times slower. Where PyTensor has one of its own, it is left alone.
+    The flags leave out debugging symbols, which take a fifth of the compiler's time. They link the
+    BLAS of the scipy-openblas32 wheel if PyTensor has found no BLAS. A pip-installed PyTensor finds
+    none, and matrix products are then 2 to 50 times slower.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
@@ -93,7 +93,7 @@ def _wheel():
 
 @contextmanager
 def _no_garbage_collection():
-    """Do not search for cycles, of which graphs are full: it takes a quarter of the time."""
+    """Disable the garbage collector, which takes a quarter of the time: graphs have many cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,9 +1,8 @@
-"""Elementwise operations in C as plain loops, of which the compiler makes vector instructions.
+"""Elementwise operations in C as plain loops that the compiler vectorizes.
 
-PyTensor has such a loop only where it knows all lengths beforehand and no argument is broadcast:
-not for a step size times a momentum, for the rows of a batch, nor for a bias that each of them
-gets. Elsewhere it goes from number to number by strides that are known when it runs, four to eight
-times slower.
+PyTensor writes such a loop only if it knows all lengths statically and no argument is broadcast.
+A step size times a momentum, the rows of a batch, and a bias added to each row do not qualify. For
+these PyTensor's loops use strides known only at run time, and are four to eight times slower.
 """
 
 from pytensor.compile import optdb
@@ -15,20 +14,20 @@ from pymc_sgmcmc.compile.additions import our_rewriter
 __all__ = ["CONTIGUOUS", "Contiguous"]
 
 CONTIGUOUS = "pymc_sgmcmc_contiguous"
-"""What a mode includes to have them."""
+"""Name under which a mode includes the rewrite."""
 
 
 class Contiguous(Elemwise):
     """An elementwise operation with a plain loop over the last axis.
 
-    It is one loop over all axes where no array is broadcast. What an argument repeats along the
-    last axis is read once.
+    If no array is broadcast, the code is one loop over all axes. An argument that is broadcast
+    along the last axis is read once per loop.
     """
 
     def _c_all(self, node, nodename, inames, onames, sub):
         *head, by_strides, end = super()._c_all(node, nodename, inames, onames, sub)
         out, repeated = onames[0], node.outputs[0].type.broadcastable
-        if all(repeated):  # known only since the node was made
+        if all(repeated):  # the static shape may be known only since the rewrite
             return *head, by_strides, end
         shapes = dict(zip(inames, [x.type.broadcastable for x in node.inputs], strict=True))
         shapes |= dict.fromkeys(onames, repeated)
@@ -84,5 +83,5 @@ def _contiguous(fgraph, node):
     return Contiguous(op.scalar_op, op.inplace_pattern).make_node(*node.inputs).outputs
 
 
-# After all that looks for elementwise operations.
+# Run after all other rewrites of elementwise operations.
 optdb.register(CONTIGUOUS, in2out(_contiguous), position=101)

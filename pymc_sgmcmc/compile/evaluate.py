@@ -1,4 +1,4 @@
-"""Values of graphs node by node: to rewrite and compile them first would take far longer."""
+"""Evaluation of graphs node by node, because rewriting and compiling them takes far longer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,9 +13,9 @@ __all__ = ["evaluate"]
 
 
 def evaluate(graphs: Sequence[Variable], given: Mapping[Variable, np.ndarray]) -> list[np.ndarray]:
-    """Return the values of `graphs` where variables without an owner have the `given` ones.
+    """Return the values of `graphs`, with the `given` values of variables without an owner.
 
-    A graph with an operation that cannot be computed by itself becomes a function.
+    If an operation cannot be computed by itself, evaluate the graphs as one function in Python.
     """
     try:
         return _node_by_node(graphs, given)
@@ -25,7 +25,7 @@ def evaluate(graphs: Sequence[Variable], given: Mapping[Variable, np.ndarray]) -
 
 def _node_by_node(graphs, given) -> list[np.ndarray]:
     nodes = list(toposort(graphs))
-    # Values are dropped after their last use: each may be as long as the data.
+    # Drop values after their last use, because each may be as long as the data.
     last = {x: node for node in nodes for x in node.inputs}
     for x in graphs:
         last.pop(x, None)

@@ -1,4 +1,4 @@
-"""PyTensor's plain mode, for graphs that the code of this package does not compile."""
+"""PyTensor's plain mode, for graphs that this package's code fails to compile."""
 
 from collections.abc import Sequence
 
@@ -18,10 +18,10 @@ __all__ = ["plain_graph", "plain_mode"]
 
 
 def plain_mode(mode: str | Mode) -> Mode:
-    """Return `mode` without a rewrite that gives wrong results.
+    """Return `mode` without the rewrite "gemm_optimizer", which gives wrong results.
 
-    PyTensor (2.38 and 3.3) turns sums of a matrix product and other terms into one call of BLAS,
-    and loses terms of another type on the way: the integers of y - (X @ b + z), say.
+    PyTensor (2.38 and 3.3) turns the sum of a matrix product and other terms into one call of BLAS
+    and drops terms of another type: the integers y in y - (X @ b + z), for instance.
     """
     return get_mode(mode).excluding("gemm_optimizer")
 

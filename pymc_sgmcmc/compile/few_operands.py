@@ -1,6 +1,6 @@
-"""Sums and products of many terms, for Python: NumPy's functions take 32 operands at most.
+"""Sums and products of many terms, split for NumPy, whose functions take 32 operands at most.
 
-PyTensor makes one sum of all that are added to each other, and has only C code for long ones.
+PyTensor merges nested sums to one operation, and can compute long ones in C only.
 """
 
 from pytensor.compile import optdb
@@ -12,10 +12,10 @@ from pymc_sgmcmc.compile.additions import our_rewriter
 __all__ = ["FEW_OPERANDS"]
 
 FEW_OPERANDS = "pymc_sgmcmc_few_operands"
-"""What a mode includes where Python computes."""
+"""Name under which a mode for Python code includes the rewrite."""
 
 MOST = 31
-"""NumPy's limit, less one for the result."""
+"""NumPy's limit, minus one operand for the result."""
 
 
 @our_rewriter([Elemwise])
@@ -24,12 +24,12 @@ def _few_operands(fgraph, node):
     if len(node.inputs) <= MOST or not getattr(scalar_op, "associative", False):
         return None
     op = Elemwise(scalar_op)
-    terms = [x.astype(output.type.dtype) for x in node.inputs]  # as the whole has them
+    terms = [x.astype(output.type.dtype) for x in node.inputs]  # as in one sum
     while len(terms) > 1:
         parts = [terms[k : k + MOST] for k in range(0, len(terms), MOST)]
         terms = [op(*part) if len(part) > 1 else part[0] for part in parts]
     return terms
 
 
-# After all that joins sums.
+# Run after all rewrites that merge sums.
 optdb.register(FEW_OPERANDS, in2out(_few_operands), position=103)

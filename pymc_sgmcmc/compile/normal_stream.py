@@ -1,4 +1,4 @@
-"""The normals of the inner steps: what takes longest where there are many parameters."""
+"""Standard normals for the inner steps, the most expensive part with many parameters."""
 
 import os
 import threading
@@ -12,31 +12,31 @@ import numpy as np
 __all__ = ["MANY", "Noise"]
 
 MANY = 2**11
-"""From so many normals a draw on, compiled code makes them faster than NumPy's generator."""
+"""Least number of normals per draw that compiled code makes faster than NumPy's generator."""
 
 AHEAD = 2**17
-"""From so many normals at once on, making them takes longer than starting a thread for it."""
+"""Least number of normals at once that take longer to make than a thread takes to start."""
 
 PATIENCE = 1e-3
 """Seconds to wait for the thread to begin."""
 
 
 class Noise:
-    """Standard normals in the working precision, drawn into the same memory again and again.
+    """Standard normals in the working precision, drawn into the same memory at each call.
 
-    Few come from NumPy's generator. Many are a function of a key and of the number of the inner
-    step they begin with: those of the next steps can be made ahead, and nothing has to be
-    remembered of it.
+    Small draws come from NumPy's generator. Large draws are a function of a key and of the number
+    of their first inner step, so the normals of the next steps can be made ahead without any state.
 
     Parameters
     ----------
     size : int
-        Normals in a draw.
+        Number of normals in a draw.
     dtype : str or numpy.dtype
 
     Attributes
     ----------
     many : bool
+        Whether draws are large: `size` is at least `MANY`.
     """
 
     def __init__(self, size: int, dtype: str | np.dtype):
@@ -45,7 +45,7 @@ class Noise:
         self._made: tuple[int, int, int] | None = None
         self._thread: threading.Thread | None = None
         if self.many:
-            fill(np.empty(4, dtype), 0, 0)  # compiled here, not by every worker
+            fill(np.empty(4, dtype), 0, 0)  # compile here, not in every worker
 
     def __reduce__(self):
         return Noise, (self._size, self._dtype)
@@ -53,7 +53,10 @@ class Noise:
     def draw(
         self, rng: np.random.Generator, key: int, step: int, shape: tuple[int, ...]
     ) -> np.ndarray:
-        """Normals of that shape, until the next call: of `rng`, or of `key` and `step`."""
+        """Draw normals of `shape`, from `rng` if few, or as a function of `key` and `step`.
+
+        The array is valid until the next call.
+        """
         size = prod(shape)
         if not self.many:
             self._buffer = _room(self._buffer, size)
@@ -67,18 +70,20 @@ class Noise:
         return self._buffer[:size].reshape(shape)
 
     def begin(self, key: int, step: int, shape: tuple[int, ...]) -> None:
-        """Have another thread make what `draw` will be asked for, if a core has nothing to do."""
+        """Start a thread that makes the normals of the next `draw`, if a core is free."""
         if prod(shape) < AHEAD or not _a_core_is_free():
             return
         begun = np.zeros(1, np.uint8)
-        # Known before it starts: what interrupts us then leaves none that `draw` does not wait for.
+        # Store the thread before it starts, so that `draw` joins it even after an interrupt in
+        # between.
         self._thread = threading.Thread(target=self._make, args=(key, step, prod(shape), begun))
         try:
             self._thread.start()
-        except RuntimeError:  # there are as many threads as there may be
+        except RuntimeError:  # the process may not start more threads
             return
         end = time.perf_counter() + PATIENCE
-        # Compiled graphs keep Python's lock, and it would wait for them if it had not left it.
+        # Compiled graphs hold Python's lock. Wait until the thread runs without it: otherwise the
+        # thread could not start before the graph ends.
         while not begun[0] and time.perf_counter() < end:
             time.sleep(0)
 
@@ -89,10 +94,10 @@ class Noise:
 
 
 def fill(normals: np.ndarray, key: int, stream: int, begun: np.ndarray | None = None) -> None:
-    """Fill `normals`, (4 n,), with a function of two words of 64 bits.
+    """Fill `normals`, (4 n,), with a function of two words of 64 bits, `key` and `stream`.
 
-    Words are uniform in 32 bits in float32, so that none is beyond 6.8, which one in 10^11 normals
-    is; in float64 in 64 bits, and none is beyond 9.5.
+    In float32 the uniform words have 32 bits: no value is beyond 6.8, which one in 10^11 normals
+    exceeds. In float64 they have 64 bits, and no value is beyond 9.5.
     """
     word, compiled = _filler(normals.dtype)
     begun = np.zeros(1, np.uint8) if begun is None else begun
@@ -101,19 +106,19 @@ def fill(normals: np.ndarray, key: int, stream: int, begun: np.ndarray | None = 
 
 @cache
 def _filler(dtype: np.dtype) -> tuple[np.dtype, Callable]:
-    """The words that normals are made of, and what makes them."""
+    """Return the integer type of the random words and the compiled function that fills them."""
     from pymc_sgmcmc.compile.philox import filler  # Numba takes long to import
 
     return np.dtype(f"u{dtype.itemsize}"), filler(dtype)
 
 
 def _room(buffer: np.ndarray, size: int) -> np.ndarray:
-    """Memory for so many, and up to the next multiple of four."""
+    """Return `buffer`, or a new one of `size` rounded up to a multiple of 4 if it is too short."""
     return buffer if len(buffer) >= size else np.empty(size + -size % 4, buffer.dtype)
 
 
 def _a_core_is_free() -> bool:
-    """Whether fewer threads run at the moment than there are cores for us, as far as Linux says."""
+    """Return whether fewer threads run now than this process has cores (False if not Linux)."""
     try:
         with open("/proc/loadavg") as now:
             running = int(now.read().split()[3].partition("/")[0])

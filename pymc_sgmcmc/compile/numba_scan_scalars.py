@@ -1,6 +1,6 @@
-"""Numbers that are the same in all steps of a scan, handed to each as numbers: for Numba.
+"""Rewrite that passes the constant scalars of a scan to its steps as numbers, for Numba.
 
-PyTensor hands them over as arrays. Numba counts references to an array at every use, which takes a
+PyTensor passes them as arrays. Numba counts references to an array at every use, which takes a
 third of the time of a small model.
 """
 
@@ -18,7 +18,7 @@ from pymc_sgmcmc.compile.additions import our_rewriter
 __all__ = ["NUMBERS"]
 
 NUMBERS = "pymc_sgmcmc_numbers"
-"""What a mode includes to have it."""
+"""Name under which a mode includes the rewrite."""
 
 
 @our_rewriter([Scan])
@@ -47,7 +47,7 @@ def _numbers(fgraph, node):
     return made(*outer, return_list=True)
 
 
-# After all that changes scans, but before they work in place, and before elementwise operations
-# are fused. Only where PyTensor computes with numbers as such: older ones make arrays of them.
+# Run after the other rewrites of scans, but before scans work in place and before elementwise
+# operations are fused. Older versions of PyTensor turn such numbers into arrays again.
 if find_spec("pytensor.tensor.rewriting.scalarize"):
     optdb.register(NUMBERS, in2out(_numbers), position=1.9)

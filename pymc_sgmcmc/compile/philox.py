@@ -1,10 +1,10 @@
-"""Many random numbers: words by Philox, normals of them by Box and Muller's transform, integers.
+"""Bulk random numbers: Philox words, normals by Box and Muller's transform, and integers.
 
-NumPy makes a normal in 8 ns. These take 0.7 in float32 and 1.8 in float64, as the processor makes
-several at once: nothing here depends on what came before, and there is no branch. Numba compiles
-it, once for all processes where it can keep the code in a folder, and anew when this file changes:
-what is compiled into each other has to be in one. The same words give the same normals on
-processors of one kind; others may round the last bit differently.
+NumPy makes a normal in 8 ns. This code takes 0.7 ns in float32 and 1.8 ns in float64, because the
+processor makes several at once: no number depends on an earlier one, and there is no branch. Numba
+compiles the code once for all processes if it can store it in a folder, and again when this file
+changes; functions that are compiled into each other have to be in one file. The same words give the
+same normals on processors of one kind. Other processors may round the last bit differently.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from numba.extending import overload
 __all__ = ["PIECE", "box_muller", "filler", "integers_below", "philox"]
 
 PIECE = 2**15
-"""Normals that are made at once: so few that they stay in the processor's cache meanwhile."""
+"""Number of normals that are made at once: few enough to stay in the processor's cache."""
 
-# Errors of NumPy's kind: a check of each division would end the loop at the first zero. A product
-# and a sum are one instruction where the processor has it.
+# NumPy's error model: Python's would check each division and raise at the first zero. "contract"
+# lets a product and a sum become one instruction.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 _inlined = njit(forceinline=True, **_OPTIONS)
@@ -30,7 +30,7 @@ def _compiled(signature: str) -> Callable:
     def compiled(function):
         try:
             return njit(signature, cache=True, **_OPTIONS)(function)
-        except (OSError, RuntimeError):  # no folder can be written, or its disk is full
+        except (OSError, RuntimeError):  # no cache folder is writable, or the disk is full
             return njit(signature, **_OPTIONS)(function)
 
     return compiled
@@ -46,14 +46,14 @@ ROUNDS = 10
 def philox(key: int, stream: int, first: int, words: np.ndarray) -> None:
     """Fill `words`, (4 n,) uint32, by Philox 4x32-10 (Salmon et al., 2011).
 
-    The four words of a counter, one in each quarter, are a function of its 128 bits and of the key.
+    Four words, one in each quarter of `words`, are a function of a 128-bit counter and of the key.
 
     Parameters
     ----------
     key, stream : int
         64 bits each, uint64: the key, and the upper half of the counters.
     first : int
-        The lower half of the first counter, uint64. The others follow it.
+        The lower half of the first counter, uint64. The following counters increase by one.
     words : array, shape (4 n,), uint32
     """
     n = len(words) // 4
@@ -70,10 +70,10 @@ def philox(key: int, stream: int, first: int, words: np.ndarray) -> None:
 
 @_compiled("void(uint64, uint64, uint64[::1])")
 def integers_below(bound: int, key: int, words: np.ndarray) -> None:
-    """Fill `words`, (2 n,) uint64, with integers in [0, bound), a function of the key.
+    """Fill `words`, (2 n,) uint64, with integers in [0, bound) as a function of the key.
 
-    Each is the upper half of the product of 64 random bits and of the bound, which is below 2^32:
-    no two of them differ in probability by more than a part in 2^32.
+    Each integer is the upper half of the product of 64 random bits and the bound. The bound is
+    below 2^32, so the probabilities of two integers differ by at most one part in 2^32.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def integers_below(bound: int, key: int, words: np.ndarray) -> None:
 
 @_inlined
 def _series(coefficients, x):
-    """The power series in `x`."""
+    """Return the power series in `x` with these coefficients (Horner's scheme)."""
     total = coefficients[-1]
     for k in range(len(coefficients) - 2, -1, -1):
         total = coefficients[k] + x * total
@@ -97,10 +97,10 @@ def _series(coefficients, x):
 
 
 def box_muller(words: np.ndarray) -> None:
-    """Make random words normal, in place: two of two (Box and Muller, 1958).
+    """Turn pairs of random words into pairs of normals, in place (Box and Muller, 1958).
 
-    For compiled code to call: the first of two is in the first half of `words`, (2 n,), uint32 or
-    uint64, which are then bits of float32 or float64.
+    Only compiled code can call this function. `words`, (2 n,), are uint32 or uint64, and become the
+    bits of float32 or float64. Word i of the first half and word i of the second are a pair.
     """
     raise NotImplementedError
 
@@ -113,10 +113,10 @@ def _of_words(words):
 
 
 def _box_muller(real: type, integer: type, word: type, terms: int) -> Callable:
-    """The code of `box_muller`.
+    """Return the implementation of `box_muller` for one precision.
 
-    `integer`, `word`: signed and unsigned integers as long as a `real`. `terms`: how many of each
-    power series are enough for its precision.
+    `integer` and `word` are signed and unsigned integers as long as a `real`. `terms` is the number
+    of terms of each power series that its precision needs.
     """
     powers = range(terms)
     of_log = tuple(real(2 / (2 * k + 1)) for k in powers)  # of (1 + s) / (1 - s), divided by s
@@ -131,13 +131,13 @@ def _box_muller(real: type, integer: type, word: type, terms: int) -> Callable:
     def box_muller(words):
         n = len(words) // 2
         for i in range(n):
-            # -log of a uniform number: it is m 2^exponent, with m from sqrt(1/2) to sqrt(2).
+            # Minus log of a uniform number m 2^exponent, with m from sqrt(1/2) to sqrt(2).
             uniform = real((real(words[i]) + half) * unit).view(integer)
             exponent = integer(integer(uniform - root_half) >> digits)
             m = integer(uniform - integer(exponent << digits)).view(real)
             s = (m - one) / (m + one)
             radius = np.sqrt(-two * (real(exponent) * log_2 + s * _series(of_log, s * s)))
-            # An angle within an eighth of a turn, and of two more bits which quarter it is in.
+            # The angle is within an eighth of a turn; two more bits give its quarter.
             second = words[n + i]
             angle = real(integer(word(second << left))) * turn
             x = _series(of_cos, angle * angle)
@@ -151,10 +151,11 @@ def _box_muller(real: type, integer: type, word: type, terms: int) -> Callable:
 
 
 def filler(dtype: np.dtype) -> Callable[[np.ndarray, int, int, np.ndarray], None]:
-    """What makes normals of a `dtype`: ``fill(words, key, stream, begun)``, without Python's lock.
+    """Return the compiled function ``fill(words, key, stream, begun)``, which makes normals.
 
-    `words`: the memory of 4 n of them, as unsigned integers. `key`, `stream`: uint64. `begun`: a
-    uint8, (1,), that becomes 1 first.
+    `words` is the memory of 4 n normals of `dtype`, as unsigned integers. `key` and `stream` are
+    uint64. `begun` is an array of uint8, (1,), that is set to 1 first. The function runs without
+    Python's lock.
     """
     bits = 8 * dtype.itemsize
 

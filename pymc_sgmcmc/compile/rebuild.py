@@ -20,20 +20,20 @@ def rebuild(
     replacements: Mapping[Variable, Variable],
     strip: type[Op] | tuple = (),
 ) -> dict[Variable, Variable]:
-    """Build what depends on replaced variables anew; their static shapes may differ.
+    """Rebuild the variables that depend on replaced ones, whose static shapes may differ.
 
     Parameters
     ----------
     outputs : iterable of variables
     replacements : mapping
-        A variable with an owner, or an input, to what takes its place.
+        From a variable, with an owner or an input, to its replacement.
     strip : type of Op, optional
-        Nodes of such an op give way to their first input.
+        Replace nodes of such an op by their first input.
 
     Returns
     -------
     dict
-        `replacements`, and each rebuilt variable by its original. What is not in it is unchanged.
+        `replacements`, and each rebuilt variable by its original. Other variables are unchanged.
     """
     rebuilt = dict(replacements)
     for node in toposort(list(outputs)):
@@ -62,10 +62,11 @@ def _remake(node: Apply, inputs: list[Variable]) -> Apply:
 
 
 def _retyped(op: OpFromGraph, inputs: list[Variable]):
-    """`op` for inputs of these types: the static shapes in its inner graph are those it was given.
+    """Return a copy of `op` for `inputs`, these inputs, and new outputs, as arguments of `Apply`.
 
-    PyMC writes mixtures, censored and custom distributions as such ops, and knows them by their
-    class: the new op is of the same one.
+    The static shapes of the inner graph are rebuilt for the types of `inputs`. PyMC writes
+    mixtures, censored and custom distributions as such ops and recognizes them by their class, so
+    the new op has the same class.
     """
     graph = inner_graph(op)
     new = _on(graph, [variable.type() for variable in inputs])
@@ -80,7 +81,7 @@ def _retyped(op: OpFromGraph, inputs: list[Variable]):
 
 
 def _loosened(op: Scan) -> Scan:
-    """`op` with unknown lengths in its inner graph: it would check those it was given."""
+    """Return `op` with unknown lengths in its inner graph, because it checks static lengths."""
     graph = inner_graph(op)
     new = _on(graph, [_of_any_length(variable.type)() for variable in graph.inputs])
     names = ("mode", "truncate_gradient", "name", "allow_gc", "strict")
@@ -89,18 +90,18 @@ def _loosened(op: Scan) -> Scan:
 
 
 def _of_any_length(type: Type) -> Type:
-    """`type` without its lengths: only what is broadcast is left."""
+    """Return `type` without its static lengths, except lengths of 1."""
     if not isinstance(type, TensorType):
         return type
     return type.clone(shape=[1 if n == 1 else None for n in type.shape])
 
 
 def inner_graph(op: OpFromGraph | Scan) -> FunctionGraph:
-    """Return the inner graph of `op`: a copy in PyTensor 3, the one that it has in 2."""
+    """Return the inner graph of `op`: a copy in PyTensor 3, the graph itself in PyTensor 2."""
     return op.fgraph.unfreeze() if hasattr(op.fgraph, "unfreeze") else op.fgraph  # PyTensor 3
 
 
 def _on(graph: FunctionGraph, inputs: list[Variable]) -> FunctionGraph:
-    """A copy of `graph` on these inputs."""
+    """Return a copy of `graph` with these inputs."""
     rebuilt = rebuild(graph.outputs, dict(zip(graph.inputs, inputs, strict=True)))
     return FunctionGraph(inputs, [rebuilt.get(v, v) for v in graph.outputs], clone=True)

@@ -1,7 +1,7 @@
-"""Addition at indices in C: the gradient of factors, of several effects of a group, of classes.
+"""Addition at indices in C, for the gradients of factors, of group effects, and of classes.
 
-PyTensor has fast C code for vectors only. Elsewhere it calls NumPy, which is slower, and a graph
-with such an operation cannot be one C function.
+PyTensor has fast C code for vectors only. For other arrays it calls NumPy, which is slower, and a
+graph with such an operation cannot be one C function.
 """
 
 import numpy as np
@@ -10,20 +10,20 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.link.c.op import COp
 
-from pymc_sgmcmc._utils.compat import ADDITIONS, indices_of_addition
 from pymc_sgmcmc.compile.additions import our_rewriter
+from pymc_sgmcmc.compile.pytensor_versions import ADDITIONS, indices_of_addition
 
 __all__ = ["ADD_AT", "AddAt"]
 
 ADD_AT = "pymc_sgmcmc_add_at"
-"""What a mode includes to have it."""
+"""Name under which a mode includes the rewrite."""
 
 
 class AddAt(COp):
-    """``x`` with ``y`` added where ``indices`` point to on the first axes of x, again and again.
+    """Addition of ``y`` to ``x`` at ``indices`` of the first axes of x; repeated indices add up.
 
-    The indices are arrays of one shape; y has that shape and the rest of x's, or is broadcast to
-    it. An index out of bounds is an IndexError.
+    The indices are arrays of one shape. The shape of y is that shape followed by the remaining axes
+    of x, or y is broadcast to it. An index out of bounds raises an IndexError.
     """
 
     __props__ = ("inplace",)
@@ -135,5 +135,5 @@ def _add_at(fgraph, node):
     return AddAt(node.op.inplace).make_node(x, y, *indices).outputs
 
 
-# After PyTensor has said what may be done in place.
+# Run after PyTensor has decided which operations work in place.
 optdb.register(ADD_AT, in2out(_add_at), position=101)

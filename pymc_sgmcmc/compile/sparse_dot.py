@@ -1,7 +1,7 @@
 """Products of some rows of a sparse matrix with a dense one, and their transposes.
 
 The matrix is given as the three arrays of its compressed sparse rows (CSR), so that no compiled
-graph has a sparse type: Numba knows little of it, and PyTensor slices it through SciPy.
+graph has a sparse type: Numba hardly supports it, and PyTensor slices it through SciPy.
 """
 
 import numpy as np
@@ -32,8 +32,8 @@ class _OfRows(COp):
     """An operation on (entries, columns, starts, rows, dense, ...): the first three are CSR.
 
     `entries` (nnz,), `columns` int32 (nnz,) and `starts` int64 (N + 1,) are `data`, `indices` and
-    `indptr` of SciPy, which may hold duplicates (they add up) in any order. Row indices outside
-    [0, N) are an IndexError. Columns are trusted.
+    `indptr` of SciPy. Columns may be in any order, and duplicates add up. A row index outside
+    [0, N) raises an IndexError. Columns are not checked.
     """
 
     __props__ = ()
@@ -60,7 +60,7 @@ class _OfRows(COp):
         return (1,)
 
     def _c_code(self, node, inputs, outputs, sub, *, length, body):
-        """Return C code around a `body` that fills `to`, of `length` rows."""
+        """Return C code around a `body` that fills the array `to`, which has `length` rows."""
         entries, columns, starts, rows, dense, *_ = inputs
         entry, value = (f"npy_{node.inputs[k].type.dtype}" for k in (0, 4))
         owned = {"entries": entries, "columns": columns, "starts": starts, "dense": dense}
@@ -160,7 +160,7 @@ _PULL = f"""
 
 
 class SparseDot(_OfRows):
-    """X[rows] @ dense, (n, C), for a sparse X (N, K) and `dense` (K, C)."""
+    """The product X[rows] @ dense, (n, C), of a sparse X (N, K) and `dense` (K, C)."""
 
     def make_node(self, entries, columns, starts, rows, dense):
         inputs = [*map(as_tensor_variable, (entries, columns, starts, rows, dense))]
@@ -189,7 +189,7 @@ class SparseDot(_OfRows):
 
 
 class SparsePull(_OfRows):
-    """X[rows].T @ dense, (K, C), for a sparse X (N, K), `dense` (n, C) and the number K."""
+    """The product X[rows].T @ dense, (K, C), of a sparse X (N, K) and `dense` (n, C), given K."""
 
     def make_node(self, entries, columns, starts, rows, dense, width):
         inputs = [*map(as_tensor_variable, (entries, columns, starts, rows, dense))]
@@ -219,7 +219,10 @@ class SparsePull(_OfRows):
 
 
 def _entries_of(starts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each entry of the given rows, in order: which of them it is in, and where it is."""
+    """Return, for each entry of the given rows, its position in `rows` and in `entries`.
+
+    Raise an IndexError if a row is out of range.
+    """
     if rows.size and (rows.min() < 0 or rows.max() >= len(starts) - 1):
         raise IndexError("row index out of range")
     first, counts = starts[rows], starts[rows + 1] - starts[rows]

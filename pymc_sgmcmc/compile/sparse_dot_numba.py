@@ -1,4 +1,4 @@
-"""Products with rows of a sparse matrix by Numba: apart, as Numba takes seconds to import."""
+"""Products with rows of a sparse matrix by Numba, apart because Numba takes seconds to import."""
 
 import numpy as np
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key

@@ -1,7 +1,7 @@
-"""Sums of squares by BLAS: for C code, which PyTensor lets add number by number.
+"""Sums of squares by BLAS, for C code, in which PyTensor adds number by number.
 
-They are found where they are written with `pt.sqr`, and are added in the precision of the numbers.
-Numba sums as fast by itself, and its product of two vectors takes longer.
+The rewrite finds sums that are written with `pt.sqr`, and adds in the precision of the numbers.
+Numba's own sums are as fast, and its product of two vectors takes longer.
 """
 
 import pytensor.tensor as pt
@@ -14,10 +14,10 @@ from pymc_sgmcmc.compile.additions import our_rewriter
 __all__ = ["SQUARE_SUMS"]
 
 SQUARE_SUMS = "pymc_sgmcmc_square_sums"
-"""What a mode includes to have them."""
+"""Name under which a mode includes the rewrite."""
 
 LONG = 1000
-"""From so many numbers on a call of BLAS is worth its overhead."""
+"""Least number of terms for which a call of BLAS is worth its overhead."""
 
 
 @our_rewriter([Sum])
@@ -27,12 +27,12 @@ def _square_sum_by_blas(fgraph, node):
         return None
     [x] = squares.owner.inputs
     length, dtype = x.type.shape[0], x.type.dtype
-    if length is None or length < LONG or dtype not in ("float32", "float64"):  # as BLAS has them
+    if length is None or length < LONG or dtype not in ("float32", "float64"):  # types of BLAS
         return None
     if dtype != node.outputs[0].type.dtype:
         return None
     return [pt.dot(x, x)]
 
 
-# Before PyTensor finds the products that BLAS has a routine for, at 1.7.
+# Run before PyTensor looks for products that BLAS computes, at 1.7.
 optdb.register(SQUARE_SUMS, in2out(_square_sum_by_blas), position=1.65)

@@ -1,7 +1,7 @@
-"""Rows of a tensor, by their indices: the one operation that a minibatch adds to a model's graph.
+"""Rows of a tensor by their indices, the only operation that a minibatch adds to a model's graph.
 
-PyTensor indexes by a vector through generic code: on Numba it assigns row by row through views,
-three times slower than this, and not every version has C code for it.
+PyTensor indexes by a vector through generic code. Its Numba code assigns row by row through views
+and is three times slower than this op; not every version has C code.
 """
 
 import numpy as np
@@ -14,16 +14,16 @@ __all__ = ["TakeRows", "take_rows"]
 
 
 AHEAD = 16
-"""How many rows ahead the processor is told which ones come: random rows of much data are not in
-its cache, and waiting for each takes three times as long."""
+"""Number of rows by which prefetching runs ahead. Random rows of large data are not in the
+processor's cache, and waiting for each takes three times as long."""
 LINES = 8
-"""How many cache lines of a row it is told: it finds the rest by itself."""
+"""Number of cache lines of a row that are prefetched: the processor finds the rest by itself."""
 
 
 class TakeRows(COp):
-    """x[rows] along the first axis of `x`, for a vector of integers; it has no gradient.
+    """Indexing x[rows] along the first axis of `x` by a vector of integers, without a gradient.
 
-    An index outside [0, len(x)) is an IndexError. `gather_numba` has its code for Numba.
+    An index outside [0, len(x)) raises an IndexError. `take_rows_numba` has the code for Numba.
     """
 
     __props__ = ()

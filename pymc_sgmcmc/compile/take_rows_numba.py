@@ -1,4 +1,4 @@
-"""Rows of a data tensor by Numba: apart, as Numba takes seconds to import."""
+"""Rows of a data tensor by Numba, apart because Numba takes seconds to import."""
 
 import numpy as np
 from llvmlite import ir
@@ -11,7 +11,7 @@ from pymc_sgmcmc.compile.take_rows import AHEAD, LINES, TakeRows
 
 @intrinsic
 def _prefetch(typing_context, address):
-    """The processor may fetch what is there: also where nothing is, without a fault."""
+    """Hint that `address` will be read soon (LLVM's prefetch). Invalid addresses do no harm."""
 
     def codegen(context, builder, signature, arguments):
         number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
@@ -26,7 +26,7 @@ def _prefetch(typing_context, address):
 
 @numba_njit
 def _announce(x, rows, i):
-    """Tell the processor that row rows[i] of x comes, as the C code does, if there is one."""
+    """Prefetch row rows[i] of x, as the C code does, if i is below the number of rows."""
     if i >= len(rows):
         return
     size = x.strides[0]  # where a row's entries lie side by side

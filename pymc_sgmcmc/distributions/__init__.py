@@ -1,7 +1,7 @@
-"""Distributions on manifolds, as PyMC's: unit vectors and orthonormal matrices.
+"""Distributions on manifolds for PyMC: unit vectors and orthonormal matrices.
 
 Values are in the coordinates of the space around the manifold, densities are with respect to its
-surface, and there is no transform: the samplers that stay on manifolds are SGGMC, gSGNHT and GMC.
+surface, and there is no transform. The samplers that stay on manifolds are SGGMC, gSGNHT and GMC.
 """
 
 from pymc_sgmcmc.compile.backend import NUMBA_CODE

@@ -1,8 +1,8 @@
 """Modified Bessel functions of the first kind, scaled so that they never overflow.
 
-I_n(k) k^-n is positive and smooth in k >= 0, also at 0, for every order n. Its logarithm and its
-ratio s_n(k) = I_{n+1}(k) / (k I_n(k)) are here, for n >= 0 and all k: PyTensor's own ``ive`` is 0
-at the orders of many dimensions.
+I_n(k) k^-n is positive and smooth in k >= 0, also at 0, for every order n. This module computes its
+logarithm and its ratio s_n(k) = I_{n+1}(k) / (k I_n(k)), for n >= 0 and all k. PyTensor's own
+``ive`` underflows to 0 at the orders of many dimensions.
 """
 
 from abc import abstractmethod
@@ -16,7 +16,7 @@ from pytensor.tensor.elemwise import Elemwise
 __all__ = ["Bessel", "bessel", "bessel_ratio", "log_bessel"]
 
 STEPS = 30
-"""How many orders higher the expansion is taken: below order 30 it would need more terms."""
+"""Number of orders above n at which the expansion is used; below order 30 it needs more terms."""
 
 EXPANSION = np.zeros((6, 7))
 """Coefficients of t^(m+2j) / N^m, m = 1..6, in Debye's expansion of log I_N for large orders N."""
@@ -29,11 +29,11 @@ EXPANSION[5, :7] = np.array([103, -4860, 40248, -129336, 196155, -141660, 39350]
 
 
 def bessel(order, k):
-    """log(I_n(k) k^-n) and I_{n+1}(k) / (k I_n(k)), for n = `order`; numbers or arrays.
+    """Compute log(I_n(k) k^-n) and I_{n+1}(k) / (k I_n(k)), for n = `order`; numbers or arrays.
 
-    Debye's uniform expansion at the order N = n + 30 (DLMF 10.41.3, its logarithm), where its error
-    is below 1e-12; then down by s_{m-1} = 1 / (2 m + k^2 s_m) and I_{m-1} = I_m / (k s_{m-1}), in
-    which all is positive and nothing cancels.
+    Debye's uniform expansion (DLMF 10.41.3, its logarithm) is used at the order N = n + 30, where
+    its error is below 1e-12. The recursions s_{m-1} = 1 / (2 m + k^2 s_m) and
+    I_{m-1} = I_m / (k s_{m-1}) lead down to n. All their terms are positive, so nothing cancels.
     """
     top = order + STEPS
     root = np.sqrt(top * top + k * k)
@@ -47,7 +47,7 @@ def bessel(order, k):
         series, slope = series + power * value, slope + power * derivative
     log_top = root - top * np.log(top + root) - 0.5 * np.log(2 * np.pi * root) + series
     ratio = 1 / (top + root) - (0.5 + slope) / root**2
-    # The product of the ratios, each about one: those of float32 would underflow without.
+    # Scale each ratio to about one, because the product would underflow in float32.
     product = 1.0
     for i in range(STEPS):
         ratio = 1 / (2 * (top - i) + k * k * ratio)
@@ -93,18 +93,18 @@ static double pymc_sgmcmc_bessel(double order, double k, int wants_ratio)
 
 
 class Bessel(BinaryScalarOp):
-    """One of the two functions; differentiable in k, not in the order.
+    """One of the two functions of `bessel`, differentiable in k but not in the order.
 
-    `numba_code` has them for Numba. Compiled code is kept on disk: its version, here and there, is
-    to be raised with every change.
+    `numba_code` has the code for Numba. Compiled code is stored on disk, so every change must raise
+    the version, here and there.
     """
 
     place: ClassVar[int] = 0
-    """Which of the two that `bessel` returns it is."""
+    """Index of the function in the result of `bessel`."""
 
     @abstractmethod
     def derivative(self, order, k):
-        """Return its derivative in k."""
+        """Return the derivative of the function in k."""
 
     def __init__(self):
         super().__init__(upgrade_to_float, name=type(self).__name__)
@@ -133,14 +133,14 @@ class Bessel(BinaryScalarOp):
 
 
 class LogBessel(Bessel):
-    """log(I_n(k) k^-n)."""
+    """The function log(I_n(k) k^-n)."""
 
     def derivative(self, order, k):
         return k * _ratio(order, k)
 
 
 class BesselRatio(Bessel):
-    """I_{n+1}(k) / (k I_n(k))."""
+    """The function I_{n+1}(k) / (k I_n(k))."""
 
     place = 1
 

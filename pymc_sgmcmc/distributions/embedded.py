@@ -1,4 +1,4 @@
-"""What distributions on manifolds share: values that must be on the manifold, and shapes."""
+"""Common parts of distributions on manifolds: checks of values and of shapes."""
 
 from typing import Any
 
@@ -7,42 +7,45 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Continuous
 from pymc.distributions.shape_utils import convert_shape
-from pytensor.compile.mode import get_default_mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.rewriting.basic import node_rewriter
-from pytensor.link.numba.linker import NumbaLinker
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.variable import TensorConstant, TensorVariable
+
+from pymc_sgmcmc.compile.backend import register_numba_code_by_default
 
 __all__ = ["Embedded", "OffManifoldError", "on_manifold", "on_sphere", "without_refusal"]
 
 TOLERANCE = 1e-4
-"""How far from the manifold a value may be: rounding does not lead there, steps beside it do."""
+"""Largest allowed distance of a value from the manifold. Rounding errors are smaller, and steps
+of samplers that leave the manifold are longer."""
 
 
 class OffManifoldError(ValueError):
-    """A value is not on the manifold of its distribution."""
+    """Error for a value that is not on the manifold of its distribution."""
 
 
 class OnManifold(CheckAndRaise):
-    """Raises unless a value is on its manifold, also where PyMC would make checks infinite.
+    """Check that raises unless a value is on its manifold, and that PyMC does not make infinite.
 
-    A sampler that leaves the manifold would otherwise reject all its moves, or sample nonsense.
+    Without an error a sampler that leaves the manifold would reject all its moves, or sample
+    nonsense.
     """
 
 
 @node_rewriter(tracks=[OnManifold])
 def without_refusal(fgraph, node):
-    """For samplers that do stay there: -inf off the manifold, and no error."""
+    """Remove the error, for samplers that stay on the manifold; keep -inf off the manifold."""
     return [node.inputs[0]]
 
 
 def on_manifold(
     log_density: TensorVariable, gap: TensorVariable, name: str, what: str
 ) -> TensorVariable:
-    """Return `log_density`, or raise where a `gap`, the distance from the manifold, is too large.
+    """Return `log_density` with a check that raises if a `gap` is too large.
 
-    Both have one number for each value of the distribution `name`; `what` such a value must be.
+    `gap` is the distance from the manifold. Both have one number for each value of the distribution
+    `name`. The text `what` says what such a value must be.
     """
     close = pt.le(gap, TOLERANCE)
     refusal = OnManifold(
@@ -55,7 +58,7 @@ def on_manifold(
 
 
 def on_sphere(log_density: TensorVariable, value: TensorVariable, name: str) -> TensorVariable:
-    """Return `log_density` for unit vectors `value` along the last axis, or raise."""
+    """Return `log_density` with a check that raises unless `value` is unit along the last axis."""
     gap = pt.abs(pt.sqrt(pt.sum(value**2, axis=-1)) - 1.0)
     return on_manifold(log_density, gap, name, "unit vectors along the last axis")
 
@@ -65,13 +68,15 @@ class Embedded(Continuous):
 
     @classmethod
     def dist(cls, dist_params, **kwargs):
-        if isinstance(get_default_mode().linker, NumbaLinker):
-            import pymc_sgmcmc.distributions.numba_code  # noqa: F401
+        register_numba_code_by_default()
         return super().dist(dist_params, **kwargs)
 
     @classmethod
     def support_shape(cls, shape: Any, axes: str) -> list[Any]:
-        """The lengths of the last axes, named by letters in `axes`, that `shape` gives."""
+        """Return the lengths of the last axes of `shape`, named by letters in `axes`.
+
+        Raise ValueError if `shape` is missing or too short.
+        """
         given = convert_shape(shape)
         if given is None or len(given) < len(axes):
             raise ValueError(
@@ -82,7 +87,10 @@ class Embedded(Continuous):
 
     @classmethod
     def vector(cls, name: str, value: Any, shape: Any) -> TensorVariable:
-        """The parameter `value` as vectors along its last axis, at least 2 long, which fit."""
+        """Return the parameter `value` as vectors along its last axis.
+
+        Raise ValueError unless the vectors have length 2 or more, and fit `shape`.
+        """
         value = pt.as_tensor_variable(value)
         if value.type.ndim == 0:
             raise ValueError(f"{name} of {cls.__name__} is a scalar: pass a vector, or vectors.")
@@ -99,7 +107,7 @@ class Embedded(Continuous):
 
     @classmethod
     def check_length(cls, axis: str, length: Any, least: int) -> None:
-        """Raise if a length is known and below `least`."""
+        """Raise ValueError if a length is known and below `least`."""
         if known(length) is not None and known(length) < least:
             raise ValueError(
                 f"{cls.__name__}: {axis} is {known(length)} long, and must be {least} at least."
@@ -107,7 +115,10 @@ class Embedded(Continuous):
 
 
 def known(length: Any) -> int | None:
-    """A length as a number, where it is one now: the length of a dimension is a shared variable."""
+    """Return a length as a number, or None if it is not known now.
+
+    A dimension's length is a shared variable, whose present value is returned.
+    """
     if isinstance(length, TensorConstant):
         return int(length.data)
     if isinstance(length, SharedVariable):

@@ -1,8 +1,8 @@
-"""Manifolds in their embedding: where a variable moves that cannot go everywhere.
+"""Embedded manifolds on which constrained variables move.
 
-Each is given by its geodesic flow, force-free motion at constant speed, and by the projection of
-vectors on its tangent space at a point (Byrne and Girolami, 2013). Densities are those with respect
-to its surface, and gradients and momenta are those of the space around it.
+Each manifold is given by its geodesic flow, force-free motion at constant speed, and by the
+projection of vectors on its tangent space at a point (Byrne and Girolami, 2013). Densities are with
+respect to its surface. Gradients and momenta are those of the space around it.
 """
 
 from abc import ABC, abstractmethod
@@ -17,32 +17,32 @@ __all__ = ["FLAT", "SPHERE", "STIEFEL", "Manifold", "manifold_of"]
 
 
 class Manifold(ABC):
-    """What a geodesic sampler needs to know of where one variable moves; x is of its shape."""
+    """The manifold of one variable, as a geodesic sampler uses it; x has the variable's shape."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def dimension(self, shape: tuple[int, ...]) -> int:
-        """The intrinsic dimension, for a variable of that shape."""
+        """Return the intrinsic dimension for a variable of that shape."""
 
     @abstractmethod
     def tangent(self, x: TensorVariable, v: TensorVariable) -> TensorVariable:
-        """The part of `v` that is tangent to the manifold at `x`."""
+        """Project `v` on the tangent space of the manifold at `x`."""
 
     @abstractmethod
     def flow(
         self, x: TensorVariable, v: TensorVariable, t: TensorVariable
     ) -> tuple[TensorVariable, TensorVariable]:
-        """Where the geodesic from `x` with the tangent velocity `v` is at time `t`, and its v."""
+        """Return position and velocity at time `t` on the geodesic from `x` with velocity `v`."""
 
     @abstractmethod
     def nearest(self, x: np.ndarray) -> np.ndarray:
-        """The point of the manifold that is closest to `x`."""
+        """Return the point of the manifold that is closest to `x`."""
 
 
 @final
 class Flat(Manifold):
-    """All of R^d."""
+    """The whole space R^d."""
 
     name = "flat"
 
@@ -61,7 +61,7 @@ class Flat(Manifold):
 
 @final
 class Sphere(Manifold):
-    """Unit vectors along the last axis; a geodesic is a great circle."""
+    """Unit vectors along the last axis, with great circles as geodesics."""
 
     name = "sphere"
 
@@ -72,12 +72,12 @@ class Sphere(Manifold):
         return v - pt.sum(x * v, axis=-1, keepdims=True) * x
 
     def flow(self, x, v, t):
-        # Whatever is at rest stays there: the smallest number keeps 0 / 0 away.
+        # The smallest number avoids 0 / 0 for a vector at rest.
         smallest = np.finfo(v.dtype).tiny
         speed = pt.sqrt(pt.sum(v**2, axis=-1, keepdims=True) + smallest)
         cos, sin = pt.cos(t * speed), pt.sin(t * speed)
         there = x * cos + v * (sin / speed)
-        # Rounding would lead away from the sphere, a little with each step.
+        # Normalize, because rounding errors would add up from step to step.
         there = there / pt.sqrt(pt.sum(there**2, axis=-1, keepdims=True))
         return there, v * cos - x * (speed * sin)
 
@@ -87,7 +87,7 @@ class Sphere(Manifold):
 
 @final
 class Stiefel(Manifold):
-    """Matrices (..., n, p) with orthonormal columns; geodesics of Edelman et al. (1998), 2.2.2.
+    """Matrices (..., n, p) with orthonormal columns; geodesics by Edelman et al. (1998), 2.2.2.
 
     With A = X'V and S = V'V the flow is::
 
@@ -113,7 +113,7 @@ class Stiefel(Manifold):
         both = pt.matmul(pt.concatenate([x, v], axis=-1), ahead)
         back = pt.linalg.expm(-t * a).astype(x.dtype)
         x, v = pt.matmul(both[..., :p], back), pt.matmul(both[..., p:], back)
-        # One step of Newton and Schulz takes back what rounding has led away from the manifold.
+        # One step of Newton and Schulz corrects rounding errors off the manifold.
         return 1.5 * x - 0.5 * pt.matmul(x, pt.matmul(x.mT, x)), v
 
     def nearest(self, x):
@@ -125,7 +125,7 @@ FLAT, SPHERE, STIEFEL = Flat(), Sphere(), Stiefel()
 
 
 def manifold_of(model: Model, value: TensorVariable) -> Manifold:
-    """Return where a value variable moves: its distribution says so, where it is not all of R^d."""
+    """Return the manifold of a value variable: that of its distribution, or R^d if it has none."""
     rv = model.values_to_rvs[value]
     transformed = model.rvs_to_transforms[rv] is not None
     return FLAT if transformed else getattr(rv.owner.op, "manifold", FLAT)

@@ -1,4 +1,4 @@
-"""The same for Numba: apart, as Numba takes seconds to import."""
+"""Numba code of the distributions, apart because Numba takes seconds to import."""
 
 import numpy as np
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
@@ -11,7 +11,7 @@ from pymc_sgmcmc.distributions.uniform_stiefel import UniformStiefelRV
 from pymc_sgmcmc.distributions.von_mises_fisher import VonMisesFisherRV
 
 VERSION = 1
-"""To be raised with every change: compiled code is kept on disk under it."""
+"""Version of the code that Numba stores on disk, to be raised with every change."""
 
 _bessel = numba_njit(bessel)
 
@@ -49,7 +49,7 @@ def _draw_uniform_stiefel(op, node):
         x = np.empty((n, p))
         for j in range(p):
             column = rng.standard_normal(n)
-            for _ in range(2):  # once more takes away what rounding has left
+            for _ in range(2):  # the second pass removes rounding errors
                 for i in range(j):
                     column -= np.sum(x[:, i] * column) * x[:, i]
                 column /= np.sqrt(np.sum(column * column))

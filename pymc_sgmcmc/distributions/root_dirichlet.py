@@ -1,4 +1,4 @@
-"""Unit vectors whose squares are Dirichlet."""
+"""Distribution of unit vectors whose squares are Dirichlet."""
 
 from math import log
 from typing import Any, ClassVar, final
@@ -19,7 +19,7 @@ __all__ = ["RootDirichlet", "RootDirichletRV"]
 
 @final
 class RootDirichletRV(RandomVariable):
-    """Draws of unit vectors with Dirichlet squares and random signs."""
+    """Random variable of unit vectors with Dirichlet squares and random signs."""
 
     name = "root_dirichlet"
     signature = "(d)->(d)"
@@ -33,7 +33,7 @@ class RootDirichletRV(RandomVariable):
         if not np.all(alpha > 0):
             raise ValueError(f"alpha={alpha!r} of RootDirichlet must be positive.")
         shape = alpha.shape if size is None else (*size, alpha.shape[-1])
-        # The logarithm of a Gamma(alpha): for small alpha the number itself would be 0.
+        # Draw the logarithm of a Gamma(alpha), because the number underflows for small alpha.
         log_gamma = np.log(rng.standard_gamma(alpha + 1, shape))
         log_gamma -= rng.standard_exponential(shape) / alpha
         root = np.exp((log_gamma - log_gamma.max(axis=-1, keepdims=True)) / 2)
@@ -44,24 +44,26 @@ class RootDirichletRV(RandomVariable):
 class RootDirichlet(Embedded):
     r"""Unit vectors x whose squares are Dirichlet(alpha), with random signs.
 
-    It is the Dirichlet distribution on the simplex, taken to the sphere by square roots, where it
-    has no corners and no borders to leave by. With respect to the surface of the sphere::
+    Square roots map the Dirichlet distribution from the simplex to the sphere, which has no corners
+    or borders that a sampler could cross. The density with respect to the surface of the sphere
+    is::
 
         p(x) = Gamma(sum alpha) / (2 prod Gamma(alpha_i)) prod |x_i|^(2 alpha_i - 1),   |x| = 1
 
-    alpha_i = 1/2 makes it uniform. In a model use ``x**2``, a probability vector. Below 1/2 the
-    density has poles, and above it zeros, where x_i = 0: the gradient is not bounded there, and a
-    sampler with a step size crosses them as it happens, which changes signs and not ``x**2``.
+    The distribution is uniform if all alpha_i = 1/2. In a model use ``x**2``, a probability vector.
+    At x_i = 0 the density has a pole if alpha_i < 1/2, and a zero if alpha_i > 1/2. The gradient is
+    not bounded there. A sampler with a finite step size may jump across, which changes the sign of
+    x_i but not ``x**2``.
 
     Parameters
     ----------
     name : str
     alpha : array of shape (..., d)
-        Positive; d >= 2.
+        Positive parameters; d >= 2.
     shape, dims, observed
-        As for any distribution of PyMC; the axes are (..., d).
+        Arguments of any PyMC distribution; the axes are (..., d).
     **kwargs
-        As for any distribution of PyMC.
+        Other arguments of any PyMC distribution.
 
     Raises
     ------
@@ -70,7 +72,7 @@ class RootDirichlet(Embedded):
     ParameterValueError
         By logp, if an alpha is not positive.
     OffManifoldError
-        By logp, if a value is more than 1e-4 away from the sphere: under NUTS, say.
+        By logp, if a value is more than 1e-4 away from the sphere, for instance under NUTS.
 
     References
     ----------
@@ -102,7 +104,7 @@ class RootDirichlet(Embedded):
 
     def logp(value, alpha):
         power = 2 * alpha - 1
-        # At x = 0 a power of 0 is 1, and its logarithm 0.
+        # A power of 0 contributes a factor of 1, also at x = 0.
         log_powers = pt.switch(pt.eq(power, 0), 0.0, power * pt.log(pt.abs(value)))
         log_density = pt.sum(log_powers - pt.gammaln(alpha), axis=-1)
         log_density += pt.gammaln(pt.sum(alpha, axis=-1)) - log(2)

@@ -1,4 +1,4 @@
-"""The uniform distribution of unit vectors."""
+"""Uniform distribution of unit vectors."""
 
 from math import log, pi
 from typing import Any, ClassVar, final
@@ -17,7 +17,7 @@ __all__ = ["UniformSphere", "UniformSphereRV"]
 
 @final
 class UniformSphereRV(RandomVariable):
-    """Draws of unit vectors of length d."""
+    """Random variable of uniform unit vectors with d entries."""
 
     name = "uniform_sphere"
     signature = "()->(d)"
@@ -37,26 +37,26 @@ class UniformSphereRV(RandomVariable):
 class UniformSphere(Embedded):
     r"""The uniform distribution on the unit sphere of R^d.
 
-    Its density with respect to the surface of the sphere is one over its area::
+    The density with respect to the surface of the sphere is one over its area::
 
         p(x) = Gamma(d/2) / (2 pi^(d/2)),   |x| = 1
 
-    Values are unit vectors along the last axis; all others are independent copies.
+    Values are unit vectors along the last axis, and independent copies along the other axes.
 
     Parameters
     ----------
     name : str
     shape, dims, observed
-        One of them, with the axes (..., d), d >= 2.
+        One of these arguments, with the axes (..., d), d >= 2.
     **kwargs
-        As for any distribution of PyMC.
+        Other arguments of any PyMC distribution.
 
     Raises
     ------
     ValueError
         If there is no shape, or d < 2.
     OffManifoldError
-        By logp, if a value is more than 1e-4 away from the sphere: under NUTS, say.
+        By logp, if a value is more than 1e-4 away from the sphere, for instance under NUTS.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The uniform distribution of matrices with orthonormal columns."""
+"""Uniform distribution of matrices with orthonormal columns."""
 
 from math import log, pi
 from typing import Any, ClassVar, final
@@ -17,7 +17,7 @@ __all__ = ["UniformStiefel", "UniformStiefelRV"]
 
 @final
 class UniformStiefelRV(RandomVariable):
-    """Draws of n x p matrices with orthonormal columns."""
+    """Random variable of uniform n x p matrices with orthonormal columns."""
 
     name = "uniform_stiefel"
     signature = "(),()->(n,p)"
@@ -32,7 +32,7 @@ class UniformStiefelRV(RandomVariable):
     def rng_fn(cls, rng, n, p, size):
         normals = rng.standard_normal((*(size or ()), np.max(n), np.max(p)))
         q, r = np.linalg.qr(normals)
-        # A positive diagonal makes the factors unique, and q as uniform as the normals.
+        # A positive diagonal of r makes the factors unique, so that q is uniform.
         return q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
 
 
@@ -40,30 +40,31 @@ class UniformStiefelRV(RandomVariable):
 class UniformStiefel(Embedded):
     r"""The uniform distribution of n x p matrices X with orthonormal columns, X'X = I.
 
-    Its density with respect to the surface of the Stiefel manifold in R^(n x p) is one over its
+    The density with respect to the surface of the Stiefel manifold in R^(n x p) is one over its
     volume, the product of the areas of the spheres in R^n, R^(n-1), ..., R^(n-p+1), times
     2^(p (p-1) / 4)::
 
         p(X) = 2^(-p (p-1) / 4) prod_{m=n-p+1}^n Gamma(m/2) / (2 pi^(m/2))
 
     The power of two is due to the embedding: along X(t) = X exp(t A) with a skew A, each element
-    of A moves two elements of X, a way of sqrt(2) t. Haar measure, which counts each once, lacks
-    it. X with n = p has either determinant, 1 or -1, and no path leads from one to the other.
+    of A moves two elements of X, over a distance of sqrt(2) t. Haar measure counts each element
+    once and lacks the factor. For n = p the determinant of X is 1 or -1, and no path on the
+    manifold connects the two.
 
     Parameters
     ----------
     name : str
     shape, dims, observed
-        One of them, with the axes (..., n, p), n >= p and n >= 2.
+        One of these arguments, with the axes (..., n, p), n >= p and n >= 2.
     **kwargs
-        As for any distribution of PyMC.
+        Other arguments of any PyMC distribution.
 
     Raises
     ------
     ValueError
         If there is no shape, n < p or n < 2.
     OffManifoldError
-        By logp, if a value is more than 1e-4 away from the manifold: under NUTS, say.
+        By logp, if a value is more than 1e-4 away from the manifold, for instance under NUTS.
 
     References
     ----------

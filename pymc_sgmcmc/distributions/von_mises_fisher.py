@@ -1,4 +1,4 @@
-"""The von Mises-Fisher distribution of unit vectors."""
+"""Von Mises-Fisher distribution of unit vectors."""
 
 from math import log, pi
 from typing import Any, ClassVar, final
@@ -21,7 +21,7 @@ __all__ = ["VonMisesFisher", "VonMisesFisherRV"]
 
 @final
 class VonMisesFisherRV(RandomVariable):
-    """Draws by the rejection sampler of Wood (1994)."""
+    """Random variable with draws by the rejection sampler of Wood (1994)."""
 
     name = "von_mises_fisher"
     signature = "(d),()->(d)"
@@ -40,18 +40,19 @@ class VonMisesFisherRV(RandomVariable):
         mu = np.broadcast_to(SPHERE.nearest(mu), (*batch, mu.shape[-1]))
         below, above = _gaps(rng, mu.shape[-1], np.broadcast_to(kappa, batch))
         tangent = rng.standard_normal(mu.shape)
-        for _ in range(2):  # once more takes away what rounding has left
+        for _ in range(2):  # the second pass removes rounding errors
             tangent -= np.sum(mu * tangent, axis=-1, keepdims=True) * mu
         along, across = (above - below) / 2, np.sqrt(below * above)
         return along[..., None] * mu + across[..., None] * SPHERE.nearest(tangent)
 
 
 def _gaps(rng: np.random.Generator, d: int, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """1 - w and 1 + w for the cosines w = mu.x, neither of which loses digits near zero.
+    """Draw 1 - w and 1 + w for the cosines w = mu.x, without loss of digits near zero.
 
     Wood's proposal is w = (1 - (1 + b) z) / (1 - (1 - b) z) with z = g1 / (g1 + g2) from a
-    Beta((d - 1) / 2, (d - 1) / 2), a ratio of Gammas. His acceptance probability, at his b, which
-    solves 4 kappa b = (d - 1) (1 - b^2), is exp((d - 1) (log(1 + y) - y)) with the y below.
+    Beta((d - 1) / 2, (d - 1) / 2), a ratio of Gammas. Wood's b solves
+    4 kappa b = (d - 1) (1 - b^2). The acceptance probability at this b is
+    exp((d - 1) (log(1 + y) - y)), with the y below.
     """
     shape, kappa = kappa.shape, kappa.ravel()
     root = np.hypot(2 * kappa, d - 1)
@@ -74,26 +75,27 @@ def _gaps(rng: np.random.Generator, d: int, kappa: np.ndarray) -> tuple[np.ndarr
 class VonMisesFisher(Embedded):
     r"""The von Mises-Fisher distribution on the unit sphere of R^d.
 
-    With respect to the surface of the sphere, and with the modified Bessel function I::
+    The density with respect to the surface of the sphere, with the modified Bessel function I, is::
 
         p(x) = C_d(kappa) exp(kappa mu.x),   |x| = 1
         C_d(kappa) = kappa^(d/2-1) / ((2 pi)^(d/2) I_{d/2-1}(kappa))
 
-    E[mu.x] = A = I_{d/2}(kappa) / I_{d/2-1}(kappa), Var[mu.x] = 1 - A^2 - (d - 1) A / kappa. With
-    kappa = 0 it is uniform. log C and its derivatives are good to 1e-12 for kappa from 0 to 1e5 and
-    d from 2 to 5000. Values are unit vectors along the last axis.
+    The moments are E[mu.x] = A = I_{d/2}(kappa) / I_{d/2-1}(kappa) and
+    Var[mu.x] = 1 - A^2 - (d - 1) A / kappa. With kappa = 0 the distribution is uniform. The error
+    of log C and its derivatives is below 1e-12 for kappa from 0 to 1e5 and d from 2 to 5000. Values
+    are unit vectors along the last axis.
 
     Parameters
     ----------
     name : str
     mu : array of shape (..., d)
-        Mean direction, unit vectors, d >= 2: to 1e-6, or to 1e-3 in float32.
+        Mean direction, d >= 2: vectors of length 1 within 1e-6, or 1e-3 in float32.
     kappa : array of shape (...)
         Concentration, at least 0.
     shape, dims, observed
-        As for any distribution of PyMC; the axes are (..., d).
+        Arguments of any PyMC distribution; the axes are (..., d).
     **kwargs
-        As for any distribution of PyMC.
+        Other arguments of any PyMC distribution.
 
     Raises
     ------
@@ -102,7 +104,7 @@ class VonMisesFisher(Embedded):
     ParameterValueError
         By logp, if kappa is negative or mu is not a unit vector.
     OffManifoldError
-        By logp, if a value is more than 1e-4 away from the sphere: under NUTS, say.
+        By logp, if a value is more than 1e-4 away from the sphere, for instance under NUTS.
 
     References
     ----------

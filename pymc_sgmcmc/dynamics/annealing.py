@@ -1,4 +1,4 @@
-"""Inverse temperatures as pure functions of the number of inner steps made so far."""
+"""Inverse temperatures as pure functions of the number of previous inner steps."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["Annealing", "Cooling", "GeometricAnnealing", "PowerAnnealing"]
 class Annealing(ABC):
     """An inverse temperature for every inner step, a pure function of the step count.
 
-    Derive from it for one of your own, for the argument ``annealing`` of `Santa`.
+    Derive a schedule of your own from this class, for the argument ``annealing`` of `Santa`.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Annealing(ABC):
 
     @abstractmethod
     def __call__(self, steps: np.ndarray) -> np.ndarray:
-        """Inverse temperatures at the absolute inner step counts `steps`, same shape, positive."""
+        """Return positive inverse temperatures at the inner step counts `steps`, same shape."""
 
 
 @final
@@ -46,7 +46,7 @@ class PowerAnnealing(Annealing):
     b : float
         Offset in inner steps, b > 0.
     gamma : float
-        Growth, gamma > 0; the paper's are 1/4, 1/2 and 1.
+        Growth, gamma > 0; the paper uses 1/4, 1/2 and 1.
 
     Raises
     ------
@@ -82,18 +82,18 @@ class PowerAnnealing(Annealing):
 @final
 @dataclass(frozen=True)
 class GeometricAnnealing(Annealing):
-    """Inverse temperatures that grow by one factor each inner step, and then stay.
+    """Inverse temperatures that grow by a constant factor in each inner step, up to a final value.
 
     At inner step t, beta_t = beta_0 (beta_n / beta_0)^(t / n) up to t = n, and beta_n afterwards.
 
     Parameters
     ----------
     initial : float
-        beta_0 > 0.
+        The initial value beta_0 > 0.
     final : float
-        beta_n > beta_0.
+        The final value beta_n > beta_0.
     length : int
-        n, the inner steps from the first to the last.
+        The number n of inner steps from the initial to the final value.
 
     Raises
     ------
@@ -129,14 +129,15 @@ class GeometricAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class Cooling:
-    """The temperature of each inner step, of an algorithm that becomes an optimiser as it falls.
+    """Temperatures of the inner steps of an algorithm that becomes an optimiser.
 
     Parameters
     ----------
     annealing : Annealing or None
-        At the inner step t the temperature is T / annealing(t). None: it stays T.
+        Schedule of the temperature, T / annealing(t) at inner step t. With None it stays T.
     exploration : int or None
-        Inner steps before refinement, where the temperature is 0; None: there is none.
+        Number of inner steps before refinement, in which the temperature is 0. None means no
+        refinement.
     """
 
     arguments: ClassVar = {
@@ -158,7 +159,7 @@ class Cooling:
             )
 
     def planned(self, steps: np.ndarray, temperature: float) -> dict[str, np.ndarray]:
-        """Return the temperature at absolute counts `steps`, where it is at first `temperature`."""
+        """Return the temperatures at absolute counts `steps`, given the initial `temperature` T."""
         temperatures = np.full(len(steps), temperature)
         if self.annealing is not None:
             temperatures = temperatures / self.annealing(steps)
@@ -167,7 +168,7 @@ class Cooling:
         return {"temperature": temperatures}
 
     def message(self, name: str, draw: int, inner_steps: int, steps: int) -> Message | None:
-        """Return what to say of an algorithm called `name` in the draw where refinement begins."""
+        """Return a message of algorithm `name` for the draw in which refinement begins, or None."""
         begins = self.exploration
         if begins is None or not 0 <= begins - inner_steps < steps:
             return None

@@ -1,7 +1,7 @@
-"""Blocks of a matrix between variables: numbers, diagonals, columns, rows, or dense ones.
+"""Blocks of a matrix between variables: numbers, diagonals, columns, rows, or dense blocks.
 
-Between two vectors (d,) a number is that times the identity, (d,) is a diagonal; between a vector
-and a scalar (d,) is a column, or a row.
+Between two vectors (d,), a number stands for a multiple of the identity, and (d,) for a diagonal.
+Between a vector and a scalar, (d,) is a column or a row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,15 @@ __all__ = ["block_of", "check_names", "divergence", "root", "row_of", "times"]
 
 
 def block_of(block):
-    """A block in the working precision: PyTensor keeps a number such as 2.5 in a shorter one."""
+    """Return a block in the working precision; PyTensor stores a number such as 2.5 in less."""
     return pt.as_tensor(block).astype(pytensor.config.floatX)
 
 
 def check_names(names: Iterable[str], D: Mapping[str, Any], Q: Mapping[tuple, Any]) -> None:
-    """Raise ValueError if a block of D or Q is none, or stands twice: it would be left out."""
+    """Raise ValueError unless the blocks of D and Q are of these variables, and each is given once.
+
+    Other blocks would be ignored. Raise it also if D is empty.
+    """
     names = list(names)
     for argument, block in [*(("D", name) for name in D), *(("Q", pair) for pair in Q)]:
         of = (block,) if argument == "D" else block
@@ -35,7 +38,7 @@ def check_names(names: Iterable[str], D: Mapping[str, Any], Q: Mapping[tuple, An
 
 
 def row_of(name: str, D: Mapping[str, Any], Q: Mapping[tuple, Any]) -> dict[str, Any]:
-    """The blocks of D + Q in the row of a variable, by the column's."""
+    """Return the blocks of D + Q in the row of a variable, by the variable of the column."""
     row = {name: D[name]} if name in D else {}
     for (above, right), block in Q.items():
         if above == name:
@@ -46,18 +49,18 @@ def row_of(name: str, D: Mapping[str, Any], Q: Mapping[tuple, Any]) -> dict[str,
 
 
 def times(block, vector, like):
-    """The product with a variable of the column, in one `like` those of the row."""
+    """Return the product of a block and a `vector` of its column; `like` is one of its row."""
     rows_to_one = block.type.ndim == 1 and like.type.ndim == 0
     return pt.dot(block, vector) if block.type.ndim == 2 or rows_to_one else block * vector
 
 
 def root(block):
-    """R with R R' = block."""
+    """Return R with R R' = block."""
     return pt.linalg.cholesky(block) if block.type.ndim == 2 else pt.sqrt(block)
 
 
 def divergence(block, column, row):
-    """sum_j d block_ij / d column_j, for each i of the `row`."""
+    """Return sum_j d block_ij / d column_j, for each i of the `row`."""
     if column not in ancestors([block]):
         return 0.0
     if block.type.ndim == 0:

@@ -1,4 +1,4 @@
-"""How much noise gradients may have, or must, and the batch size and step size that follow."""
+"""Rules on the allowed or required gradient noise, which set batch sizes and step sizes."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,41 +9,41 @@ import numpy as np
 __all__ = ["SLOWEST", "Driving", "Heating", "NoiseRule", "largest"]
 
 SLOWEST = 0.05
-"""The pace of the directions with the noisiest gradients, at least."""
+"""Least relative pace of the directions with the noisiest gradients."""
 
 
 class NoiseRule(ABC):
-    """For gradients of variance V, a matrix or its diagonal, in whitened coordinates."""
+    """Rule for gradients of variance V, a matrix or its diagonal, in whitened coordinates."""
 
     precision: ClassVar[int] = 1
-    """How many times as many batches as usual V is to be measured from."""
+    """Factor of the usual number of batches, from which V is measured."""
     smallest: ClassVar[int] = 64
-    """Rows in a batch, where the size is tuned, at least."""
+    """Least number of rows in a batch with a tuned size."""
 
     @abstractmethod
     def batch_factor(self, V: np.ndarray, h: float) -> float:
-        """By which power of two batches should be larger, for the step size `h`."""
+        """Return the power of two by which to multiply batch sizes, for the step size `h`."""
 
     @abstractmethod
     def matters(self, V: np.ndarray, h: float) -> bool:
-        """Whether it matters in which directions the noise is large."""
+        """Return whether the directions of the noise matter."""
 
     @abstractmethod
     def slow(self, V: np.ndarray, h: float) -> np.ndarray:
-        """By how much directions should be shortened so that `h` is right in all of them, (d,).
+        """Return the factors, (d,), that shorten directions so that `h` is right in all of them.
 
-        Where it matters, V is diagonal.
+        If the directions matter, V is diagonal.
         """
 
     @abstractmethod
     def step_size(self, v: np.ndarray, slow: np.ndarray, longest: float) -> float:
-        """The step size, at most `longest`, with noise `v` in directions that were shortened."""
+        """Return the step size, at most `longest`, for noise `v` in shortened directions."""
 
 
 @final
 @dataclass(frozen=True)
 class Heating(NoiseRule):
-    """Noise comes on top of what is injected: a rate h V / 2 of at most `room`."""
+    """Rule for samplers that inject noise: gradient noise adds at most a rate h V / 2 of `room`."""
 
     room: float
 
@@ -63,15 +63,16 @@ class Heating(NoiseRule):
 @final
 @dataclass(frozen=True)
 class Driving(NoiseRule):
-    """Noise is all that there is, and must make the `temperature`: h = 2 / (1 + V / temperature).
+    """Rule for samplers whose only noise is that of gradients, which must make the `temperature`.
 
-    In directions with too little of it the longest step is taken, and variances are too small.
-    `count`: of the batches from which V was measured.
+    The step size is h = 2 / (1 + V / temperature). Directions with too little noise take the
+    longest step, and their variances are too small. `count` is the number of batches from which V
+    was measured.
     """
 
     temperature: float
     count: int
-    precision: ClassVar[int] = 10  # the posterior is no better known than V
+    precision: ClassVar[int] = 10  # errors of V are errors of the posterior
     smallest: ClassVar[int] = 8
 
     def batch_factor(self, V, h):
@@ -83,7 +84,8 @@ class Driving(NoiseRule):
 
     def slow(self, V, h):
         v = diagonal(V)
-        # Eigenvalues that differ no more than by chance are one (Ledoit and Wolf, 2004).
+        # Shrink eigenvalues to their mean if they differ no more than by chance (Ledoit and Wolf,
+        # 2004).
         mean, chance = v.mean(), (len(v) + 1 if V.ndim == 2 else 2) / self.count
         v = mean + max(0.0, 1 - chance * mean**2 / max(v.var(), 1e-300)) * (v - mean)
         return np.sqrt(np.minimum(1.0, 2 / (h * (1 + v / self.temperature))))
@@ -93,7 +95,7 @@ class Driving(NoiseRule):
 
 
 def diagonal(V: np.ndarray) -> np.ndarray:
-    """The variances, none of them zero."""
+    """Return the variances, none of them zero."""
     return np.maximum(np.diag(V) if V.ndim == 2 else V, 1e-300)
 
 

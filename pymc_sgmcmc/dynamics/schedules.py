@@ -1,4 +1,4 @@
-"""Step sizes as pure functions of the number of inner steps made so far."""
+"""Step sizes as pure functions of the number of previous inner steps."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ __all__ = [
 
 @lru_cache(maxsize=16)
 def repeated(step_size: float, shape: tuple[int, ...]) -> np.ndarray:
-    """An array of that shape, the same for many draws: not to be written to.
+    """Return a cached array of that shape filled with `step_size`, which must not be changed.
 
-    Not marked as such either, as Numba would compile anew for another type.
+    The array is not marked as read-only, because Numba would compile again for that type.
     """
     return np.full(shape, step_size)
 
@@ -33,7 +33,7 @@ def repeated(step_size: float, shape: tuple[int, ...]) -> np.ndarray:
 class Schedule(ABC):
     """A step size for every inner step, a pure function of the step count.
 
-    Derive from it for one of your own, for the argument ``step_size`` of a step method.
+    Derive a schedule of your own from this class, for the argument ``step_size`` of a step method.
 
     Examples
     --------
@@ -48,10 +48,10 @@ class Schedule(ABC):
 
     @abstractmethod
     def __call__(self, steps: np.ndarray) -> np.ndarray:
-        """Step sizes at the absolute inner step counts `steps` (0, 1, ...), same shape."""
+        """Return step sizes at the absolute inner step counts `steps` (0, 1, ...), same shape."""
 
     def explores(self, steps: np.ndarray) -> np.ndarray | None:
-        """Whether these are steps of an optimiser, without noise; None: none ever is."""
+        """Return which `steps` are those of an optimiser, without noise; None if never any."""
         return None
 
 
@@ -68,7 +68,7 @@ class Constant(Schedule):
     Raises
     ------
     ValueError, TypeError
-        If it is not a positive number.
+        If `step_size` is not a positive number.
 
     Examples
     --------
@@ -94,16 +94,16 @@ class Constant(Schedule):
 class Polynomial(Schedule):
     """Decreasing steps, h_t = a (b + t)^-gamma at inner step t (Welling and Teh, 2011).
 
-    For 0 < gamma <= 1 the bias and the error of `weighted_mean` vanish as the chain goes on (Chen,
-    Ding and Carin, 2015, theorem 5): the step sizes sum to infinity, and the sums of their squares
-    and higher powers grow more slowly. With an integrator of order K (1: Euler; 2: a splitting) the
-    bias falls fastest with gamma = 1 / (K + 1), and the mean square error with 1 / (2 K + 1).
-    Welling and Teh ask for a finite sum of squares too, gamma > 0.5.
+    For 0 < gamma <= 1 the bias and the error of `weighted_mean` vanish in a long chain (Chen, Ding
+    and Carin, 2015, theorem 5): the step sizes sum to infinity, and the sums of their squares and
+    higher powers grow more slowly. With an integrator of order K (1 for Euler, 2 for a splitting)
+    the bias falls fastest with gamma = 1 / (K + 1), and the mean square error with 1 / (2 K + 1).
+    Welling and Teh also require a finite sum of squares, gamma > 0.5.
 
     Parameters
     ----------
     a : float
-        Scale, a > 0: the step size that b + t = 1 would have.
+        Scale, a > 0: the step size at b + t = 1.
     b : float
         Offset in inner steps, b > 0.
     gamma : float
@@ -150,24 +150,24 @@ class Polynomial(Schedule):
 @final
 @dataclass(frozen=True)
 class CyclicalCosine(Schedule):
-    """Cycles of long and short steps, by Zhang et al. (2020), equation 1.
+    """Cycles of long and short steps (Zhang et al., 2020, equation 1).
 
     At inner step t, h_t = (h_0 / 2) (cos(pi (t mod M) / M) + 1).
 
-    Each cycle begins with steps that are long enough to leave a mode, and ends with short ones, of
-    little bias. With `exploration` it begins as an optimiser, without noise (not for thermostats),
-    and only the draws of the sampling stage are draws from the posterior, once the chain has left
-    the mode: the sample stat ``sampling`` tells them, as in
+    Each cycle begins with steps that are long enough to leave a mode, and ends with short steps,
+    which have little bias. With `exploration` each cycle begins as an optimiser, without noise (not
+    for thermostats). Only the draws of the sampling stage are then draws from the posterior, once
+    the chain has left the mode. The sample stat ``sampling`` marks them, as in
     ``idata.posterior.where(idata.sample_stats.sampling)``.
 
     Parameters
     ----------
     initial : float
-        h_0 > 0, the step size at the start of each cycle.
+        The step size h_0 > 0 at the start of each cycle.
     cycle : int
-        M, the length of a cycle in inner steps.
+        The length M of a cycle in inner steps.
     exploration : float
-        The part of a cycle that is its exploration stage, 0 <= exploration < 1; the paper's beta.
+        The fraction of a cycle in its exploration stage, 0 <= exploration < 1; the paper's beta.
 
     Raises
     ------
@@ -215,7 +215,7 @@ STEP_SIZE = Ruled(
     lambda name, value: as_schedule(value),
     lambda: ["a", True, 1j, [0.1], np.ones(2), {}, 0, 0.0, -0.0, -1.0, np.nan, np.inf, object()],
 )
-"""What the argument ``step_size`` may be."""
+"""Rule that checks the argument ``step_size``."""
 
 
 def as_schedule(step_size: Any) -> Schedule:

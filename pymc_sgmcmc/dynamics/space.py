@@ -1,4 +1,4 @@
-"""Where the flat q of a step method moves: a product of manifolds, one for each variable."""
+"""Space of the flat q of a step method: a product of manifolds, one for each variable."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +13,16 @@ __all__ = ["EVERYWHERE", "Space"]
 
 
 class Space:
-    """The product of `manifolds`, one for each of the variables of `shapes`, end to end.
+    """The product of `manifolds`, one for each variable, of the given `shapes`.
+
+    The flat q holds the variables end to end.
 
     Attributes
     ----------
     curved : bool
-        Whether it is not all of R^d.
+        Whether the space is not all of R^d.
     dimension : int
-        Its intrinsic dimension; d if it is not curved.
+        The intrinsic dimension, which is d if the space is not curved.
     """
 
     def __init__(self, manifolds: Sequence[Manifold], shapes: Sequence[tuple[int, ...]]):
@@ -29,14 +31,14 @@ class Space:
         self.curved = any(m is not FLAT for m in self.manifolds)
 
     def tangent(self, q: TensorVariable, v: TensorVariable) -> TensorVariable:
-        """The part of `v` (d,) that is tangent at `q` (d,)."""
+        """Project `v` (d,) on the tangent space at `q` (d,)."""
         if not self.curved:
             return v
         parts = zip(self._parts(), self._split(q), self._split(v), strict=True)
         return _joined(m.tangent(x, y) for (m, _), x, y in parts)
 
     def flow(self, q: Any, p: Any, t: Any) -> tuple[TensorVariable, TensorVariable]:
-        """Where the geodesic from `q` with the velocity `p` is at time `t`, and its velocity."""
+        """Return position and velocity at time `t` on the geodesic from `q` with velocity `p`."""
         if not self.curved:
             return q + t * p, p
         parts = zip(self._parts(), self._split(q), self._split(p), strict=True)
@@ -44,7 +46,7 @@ class Space:
         return _joined(x for x, _ in ends), _joined(v for _, v in ends)
 
     def nearest(self, q: np.ndarray) -> np.ndarray:
-        """The point of the space that is closest to `q` (d,)."""
+        """Return the point of the space that is closest to `q` (d,)."""
         if not self.curved:
             return q
         parts = zip(self._parts(), self._split(q), strict=True)
@@ -67,4 +69,4 @@ def _joined(parts: Any) -> TensorVariable:
 
 
 EVERYWHERE = Space([], [])
-"""R^d, whatever d is."""
+"""The space R^d, for any d."""

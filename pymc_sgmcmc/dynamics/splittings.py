@@ -1,8 +1,9 @@
-"""Splittings that the momentum samplers share: words whose letters are flows, each solved exactly.
+"""Splitting integrators of the momentum samplers, as words of exactly solved flows.
 
-A drift, B kick by the gradient, O Ornstein-Uhlenbeck, D thermostat, U drift and Ornstein-Uhlenbeck
-at once. In a word each letter has the step size, divided by how often it occurs: BAOAB is half a
-kick, half a drift, friction and noise, half a drift, half a kick.
+The letters are A for a drift, B for a kick by the gradient, O for Ornstein-Uhlenbeck, D for the
+thermostat, and U for a drift together with Ornstein-Uhlenbeck. The time of a letter is the step
+size divided by the number of its occurrences in the word. BAOAB, for example, is half a kick, half
+a drift, friction and noise, half a drift, half a kick.
 """
 
 from functools import cache
@@ -28,18 +29,18 @@ SPELLED = {
     False: {"symmetric": "AFKFA"},
     True: {"symmetric": "ADFKFDA", "BAOAB": "BADODAB"},
 }
-"""The words of splittings that are named, without and with a thermostat."""
+"""Words of the named splittings, without and with a thermostat."""
 WORDS = ("BAOAB", "ABOBA", "OBABO", "UBU")
 THERMOSTATTED = ("BADODAB", "ABDODBA", "ODBABDO", "DUBUD")
 
 
 def spelled(integrator: str, *, thermostat: bool) -> str:
-    """The word of a splitting that may have a name."""
+    """Return the word of a splitting, given the word or its name."""
     return SPELLED[thermostat].get(integrator, integrator)
 
 
 def splitting(*, thermostat: bool, curved: bool = False) -> Ruled:
-    """What the argument ``integrator`` of a sampler may be."""
+    """Return the rule that checks the argument ``integrator`` of a sampler."""
 
     def rule(name, value):
         checked_word(value, thermostat=thermostat, curved=curved)
@@ -52,14 +53,14 @@ def splitting(*, thermostat: bool, curved: bool = False) -> Ruled:
 
 
 def checked_word(word: str, *, thermostat: bool, curved: bool = False) -> str:
-    """Return `word`, if it is a splitting of second order with one gradient.
+    """Return `word` if it names a splitting, or is one of second order with one gradient.
 
-    `curved`: whether it is for manifolds, where U has no solution, nor Euler's method.
+    With `curved` the splitting is for manifolds, on which U and Euler's method are not available.
 
     Raises
     ------
     ValueError
-        If it has an unknown letter, lacks one, kicks at several q, or is not symmetric.
+        If the word has an unknown letter, lacks one, kicks at several q, or is not symmetric.
     """
     known = "ABO" + "D" * thermostat + "U" * (not curved)
     examples = [e for e in (THERMOSTATTED if thermostat else WORDS) if not set(e) - set(known)]
@@ -85,7 +86,7 @@ def checked_word(word: str, *, thermostat: bool, curved: bool = False) -> str:
     if set(letters[first:last]) & set(MOVES):
         raise refuse("kicks at several positions: an inner step has one gradient")
     shares = list(flows(word))
-    if shares[0][0] == shares[-1][0]:  # in the cycle of steps they are one
+    if shares[0][0] == shares[-1][0]:  # consecutive steps join these flows
         shares = [(shares[0][0], shares[0][1] + shares[-1][1]), *shares[1:-1]]
     turns = [shares[k:] + shares[:k] for k in range(len(shares))]
     if shares[::-1] not in turns:
@@ -95,10 +96,11 @@ def checked_word(word: str, *, thermostat: bool, curved: bool = False) -> str:
 
 @cache
 def flows(word: str | None) -> tuple[tuple[str, float], ...]:
-    """The flows of one step and their shares of the step size; none for what is not a word.
+    """Return the flows of one step and their shares of the step size; none if not a word.
 
-    What follows the last drift comes first: the step before has ended there, at the same q, and
-    halves of one flow join. BAOAB becomes a whole kick, half a drift, O, half a drift.
+    The flows after the last drift come first, because they and the first flows of the next step are
+    at the same q, and halves of one flow join. BAOAB becomes a whole kick, half a drift, O, half a
+    drift.
     """
     if not (word and word.isupper()):
         return ()
@@ -109,11 +111,11 @@ def flows(word: str | None) -> tuple[tuple[str, float], ...]:
 
 def split(word, q, p, friction, *, grad, h, noise, diffusion, heat=None,
           space=EVERYWHERE):  # fmt: skip
-    """One step of a splitting: the new (q, p, friction).
+    """Make one step of a splitting, and return the new (q, p, friction).
 
-    ``heat(friction, p, h)``: the flow of D. K is a kick with noise, and F friction alone: with them
-    "AFKFA" is the scheme of Chen, Ding and Carin (2015). `space`: where q moves, if it is not
-    R^d: A follows its geodesics, and kicks and noise are tangent to it.
+    ``heat(friction, p, h)`` is the flow of D. The letter K is a kick with noise, and F is friction
+    without noise; "AFKFA" is the scheme of Chen, Ding and Carin (2015). `space` is the space of q,
+    by default R^d. On a manifold A follows geodesics, and kicks and noise are tangent.
     """
     g = None
     for letter, share in flows(word):
@@ -141,8 +143,9 @@ def split(word, q, p, friction, *, grad, h, noise, diffusion, heat=None,
 def ornstein_uhlenbeck(p, friction, diffusion, h, z):
     """Solve dp = -friction p dt + sqrt(2 diffusion) dW over a time h, given normals `z`.
 
-    Exact for friction of any sign: a thermostat may be negative. A symmetric matrix of frictions is
-    as many numbers in the basis of its eigenvectors, whose signs do not matter.
+    The solution is exact for friction of any sign, because the friction of a thermostat may be
+    negative. A symmetric matrix of frictions is diagonalized. The signs of its eigenvectors do not
+    affect the law of the result.
     """
     if getattr(friction, "ndim", 0) == 2:
         friction, turn = pt.linalg.eigh(friction)
@@ -153,17 +156,18 @@ def ornstein_uhlenbeck(p, friction, diffusion, h, z):
 
 
 def _mean_decay(x):
-    """(1 - exp(-x)) / x, and its limit 1 at x = 0."""
+    """Return (1 - exp(-x)) / x, with its limit 1 at x = 0."""
     small = pt.abs(x) < 1e-4
     safe = pt.switch(small, 1.0, x)
     return pt.switch(small, 1.0 - 0.5 * x * (1.0 - x / 3.0), -pt.expm1(-safe) / safe)
 
 
 def drift_with_friction(q, p, friction, diffusion, h, z, z_more):
-    """Solve the same together with dq = p dt: by two normals, as the noises of q and p depend.
+    """Solve dq = p dt and the equation of `ornstein_uhlenbeck` together over a time h.
 
-    With x = friction h and e(x) = (1 - exp(-x)) / x, their variances are 2 D h^3 s(x), where
-    s(x) = (1 - 2 e(x) + e(2 x)) / x^2, and 2 D h e(2 x); their covariance is D h^2 e(x)^2.
+    The noises of q and p are correlated, and made from the normals `z` and `z_more`. With
+    x = friction h, D the diffusion and e(x) = (1 - exp(-x)) / x, their variances are 2 D h^3 s(x),
+    where s(x) = (1 - 2 e(x) + e(2 x)) / x^2, and 2 D h e(2 x). Their covariance is D h^2 e(x)^2.
     """
     x = h * friction
     e, e_twice = _mean_decay(x), _mean_decay(2.0 * x)
@@ -173,7 +177,7 @@ def drift_with_friction(q, p, friction, diffusion, h, z, z_more):
     for coefficient in SPREAD[::-1]:
         series = coefficient + pt.switch(few_digits, x, 0.0) * series
     spread = pt.switch(few_digits, series, (1.0 - 2.0 * e + e_twice) / safe**2)
-    slope = h * e**2 / (2.0 * e_twice)  # of the noise of q in that of p
+    slope = h * e**2 / (2.0 * e_twice)  # regression of the noise of q on that of p
     rest = 2.0 * h**3 * spread - h**2 * e**2 * slope
     of_p = pt.sqrt(2.0 * h * e_twice * diffusion) * z
     q = q + h * e * p + slope * of_p + pt.sqrt(rest * diffusion) * z_more
@@ -181,40 +185,42 @@ def drift_with_friction(q, p, friction, diffusion, h, z, z_more):
 
 
 SPREAD = [(-1) ** k * (2.0 - 2.0 ** (k - 1)) / factorial(k) for k in range(3, 20)]
-"""Of s in `drift_with_friction`, by powers of x."""
+"""Coefficients of the power series of s(x) in `drift_with_friction`."""
 
 
 def _is_baoab(integrator):
-    """Whether it is that, with or without a thermostat."""
+    """Return whether the integrator is BAOAB, with or without a thermostat."""
     return "".join(letter for letter, _ in flows(integrator) if letter != "D") == "BAOA"
 
 
 def step_bias(integrator, h, curvature, thermostat=0.0):
-    """The relative error of a posterior variance that a step h may cause.
+    """Estimate the relative error of a posterior variance that a step size h may cause.
 
-    On a Gaussian BAOAB causes none, and the others about h^2 times the curvature / 4; elsewhere all
-    are of second order. In coordinates in which the posterior's sds are one, h = 0.3 left sds
-    within 5 % on a score of posteriors where curvatures did not exceed about 10, and a step of
-    1 / sqrt(curvature) where they did. `thermostat`: the mean friction of thermostats, by which
-    Euler errs in the first order.
+    On a Gaussian BAOAB has no error, and the other splittings have about h^2 times the curvature
+    / 4. On other posteriors all errors are of second order. The constants are from about twenty
+    posteriors, in coordinates in which the posterior's sds are one. With h = 0.3 sds were within
+    5 % if curvatures did not exceed about 10, and with h = 1 / sqrt(curvature) if they did.
+    `thermostat` is the mean friction of thermostats, which causes a first-order error of Euler's
+    method.
     """
     bias = h**2 * max(curvature / (33 if _is_baoab(integrator) else 4), 1 / 3)
     return max(bias, h * thermostat / 2) if integrator == "euler" else bias
 
 
 def longest_step(integrator, curvature, friction):
-    """The longest step that is stable on a Gaussian of that curvature, with a constant friction."""
+    """Return the longest stable step size on a Gaussian of that curvature, for a friction."""
     if integrator == "euler":
         return (np.sqrt(friction**2 + 4 * curvature) - friction) / curvature
     return 2 / np.sqrt(curvature)
 
 
 def virial(integrator, p, g, h, friction):
-    """The mean of q g that the balance of a constant friction asks for, by p and g alone; or None.
+    """Return the mean of q g implied by the balance of a constant friction, or None if unknown.
 
-    From E[q q] and E[q p], which are the same before and after a step: exact whatever U and the
-    noise of g are, with an integrator that takes g at the q it returns; for "symmetric" on a
-    Gaussian. `p`, `g`: (steps, d), before and in the step; `h`: (steps, 1).
+    The balance, in terms of p and g only, follows from E[q q] and E[q p], which are the same before
+    and after a step. The balance is exact for any U and any noise of g, if the integrator takes g
+    at the q that it returns; for "symmetric" it is exact on a Gaussian. `p`, before the step, and
+    `g`, in the step, have shape (steps, d), and `h` has shape (steps, 1).
     """
     if integrator == "euler":
         return p**2 * (1 - h * friction / 2)
@@ -229,11 +235,12 @@ def virial(integrator, p, g, h, friction):
 
 
 def kinetic_energy(integrator, p_before, p_after, g, h):
-    """p.p, added over the inner steps.
+    """Return p.p, summed over the inner steps.
 
-    The expectation of its mean is d times the temperature for a thermostat, and for BAOAB on a
-    Gaussian target without gradient noise. It is read before and after O, where there is one, else
-    at the end of the step. `p_before`, `p_after`, `g`: (steps, d); `h`: (steps,).
+    The expected mean is d times the temperature with a thermostat, and for BAOAB on a Gaussian
+    target without gradient noise. The value is the average of p.p before and after O if there is
+    one O in a step, else p.p at the end of the step. `p_before`, `p_after` and `g` have shape
+    (steps, d), and `h` has shape (steps,).
     """
     letters = [letter for letter, _ in flows(integrator)]
     if letters.count("O") != 1:

@@ -1,6 +1,6 @@
 """Nosé-Hoover thermostats: frictions that keep the kinetic energy of p at its temperature.
 
-Each is one kind of friction xi, a scalar, a vector or a matrix, driven by the energy that it sees.
+Each thermostat has one kind of friction xi, a scalar, a vector or a matrix, driven by an energy.
 """
 
 from abc import ABC, abstractmethod
@@ -16,28 +16,31 @@ __all__ = ["Coordinate", "Matrix", "Refined", "Scalar", "Thermostat"]
 
 @dataclass(frozen=True)
 class Thermostat(ABC):
-    """A friction for p of shape (d,).
+    """A thermostat with a friction xi for p of shape (d,).
 
     Parameters
     ----------
     dimension : int
-        Of the space in which p moves: d, or less on a manifold.
+        Dimension of the space of p: d, or less on a manifold.
     """
 
     dimension: int
     unit: ClassVar[Any] = 1.0
-    """What the temperature is multiplied by to be the mean of `energy`."""
+    """Factor of the temperature in the mean of `energy`."""
 
     @abstractmethod
     def start(self, friction: np.ndarray) -> np.ndarray:
-        """The xi that has this `friction` in each coordinate, (d,)."""
+        """Return the xi with this `friction` in each coordinate, (d,)."""
 
     @abstractmethod
     def energy(self, p: TensorVariable) -> TensorVariable:
-        """What drives xi: its mean is the temperature. `p`: (d,) or (steps, d)."""
+        """Return the energy of `p`, (d,) or (steps, d), that drives xi.
+
+        Its mean is the temperature times `unit`.
+        """
 
     def check(self, diffusion: Any) -> None:
-        """Raise if it cannot balance that `diffusion`."""
+        """Raise ValueError if the thermostat cannot balance that `diffusion`."""
         if np.ndim(diffusion):
             raise ValueError(
                 "diffusion has one value for each coordinate: that needs thermostat='coordinate', "
@@ -46,32 +49,37 @@ class Thermostat(ABC):
 
     @property
     def shared_by(self) -> int:
-        """How many coordinates one friction sees."""
+        """Number of coordinates that share one friction."""
         return 1
 
     def rub(self, xi: TensorVariable, p: TensorVariable) -> TensorVariable:
-        """The friction times `p`."""
+        """Return the friction times `p`."""
         return xi * p
 
     def heat(self, xi, p, h, *, temperature, mass) -> TensorVariable:
-        """The flow of xi over a time h, of dxi = (energy - temperature) dt / mass."""
+        """Solve dxi = (energy - temperature * unit) dt / mass over a time h, for fixed p."""
         return xi + h * (self.energy(p) - temperature * self.unit) / mass
 
     def mass(self, given: float | str, diffusion: Any) -> float:
-        """The thermal mass Q; "auto": xi settles as fast as friction acts, and varies by a third.
+        """Return the thermal mass Q, which is `given` or "auto".
 
-        With a `diffusion` A its variance is T / (m Q), for m coordinates that share it.
+        With a `diffusion` A the variance of xi is T / (m Q) if m coordinates share one friction.
+        With "auto", xi settles as fast as the friction acts, and its sd is about a third of A or
+        less.
         """
         if given != "auto":
             return given
         return max(1.0, 10.0 / self.shared_by) / max(1.0, np.mean(diffusion)) ** 2
 
     def widening(self, noise: np.ndarray) -> np.ndarray:
-        """What gradient noise, relative to the injected, adds to variances, relatively, (d,)."""
+        """Return the relative increase of variances by gradient noise, (d,).
+
+        `noise` is relative to the injected noise.
+        """
         return 0 * noise
 
     def virial(self, integrator, q, p, xi, g, h, temperature, mass) -> TensorVariable | None:
-        """The mean of q g by the balance of one step, as in `Sampler.virial`."""
+        """Return the mean of q g implied by the balance of one step, or None if unknown."""
         if integrator == "euler":
             return p**2 - xi * q * p
         if integrator not in ("BAOAB", "BADODAB"):
@@ -83,7 +91,7 @@ class Thermostat(ABC):
 
 @final
 class Scalar(Thermostat):
-    """One friction for all coordinates, which sees the mean of p^2 (Ding et al., 2014)."""
+    """One friction for all coordinates, driven by the mean of p^2 (Ding et al., 2014)."""
 
     def start(self, friction):
         return np.mean(friction)
@@ -100,7 +108,7 @@ class Scalar(Thermostat):
 
 
 class Coordinate(Thermostat):
-    """A friction for each coordinate, which sees its p^2."""
+    """A friction for each coordinate, driven by its p^2."""
 
     def check(self, diffusion):
         pass
@@ -114,25 +122,31 @@ class Coordinate(Thermostat):
 
 @final
 class Refined(Coordinate):
-    """The same, at rest in refinement, where the temperature is 0 (Chen et al., 2016)."""
+    """A friction for each coordinate that is constant in refinement (Chen et al., 2016).
+
+    The temperature is 0 in refinement.
+    """
 
     def heat(self, xi, p, h, *, temperature, mass):
         heated = super().heat(xi, p, h, temperature=temperature, mass=mass)
         return pt.switch(pt.gt(temperature, 0), heated, xi)
 
     def friction(self, xi, *, temperature, least) -> TensorVariable:
-        """What slows p down: in refinement at least `least`, so that nothing runs free."""
+        """Return the friction of p: xi, but at least `least` in refinement, to slow p down."""
         return pt.switch(pt.gt(temperature, 0), xi, pt.maximum(xi, least))
 
     def cooling(self, temperature, diffusion) -> TensorVariable:
-        """A factor of the thermal mass that is right where both are 1: xi then settles as fast."""
+        """Return the factor of the thermal mass that keeps the time in which xi settles.
+
+        The thermal mass without the factor is for `temperature` and `diffusion` of 1.
+        """
         cooled = pt.switch(pt.gt(temperature, 0), temperature, 1)
         return cooled / pt.maximum(diffusion, 1) ** 2
 
 
 @final
 class Matrix(Thermostat):
-    """A symmetric matrix of frictions, which sees each product of p (Ding et al., section 4.2)."""
+    """A symmetric matrix of frictions, driven by the products p p' (Ding et al., section 4.2)."""
 
     @property
     def unit(self):

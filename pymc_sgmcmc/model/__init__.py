@@ -1,1 +1,1 @@
-"""What a PyMC model says: its log-densities, full data, start values, and what is wrong with it."""
+"""Reading of a PyMC model: its log-densities, full data, start values, and its errors."""

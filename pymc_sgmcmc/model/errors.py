@@ -1,7 +1,7 @@
-"""The error where the rows of a log-likelihood do not separate."""
+"""Error for a log-likelihood whose rows do not separate."""
 
 __all__ = ["RowsDoNotSeparate"]
 
 
 class RowsDoNotSeparate(ValueError):
-    """The log-likelihood is not a sum over the rows of the data."""
+    """Error: the log-likelihood is not a sum over the rows of the data."""

@@ -22,17 +22,17 @@ __all__ = ["batch_size_of", "full_data", "has_total_size", "minibatches"]
 def full_data(model: Model) -> Model:
     """Return the model with `pm.Minibatch` and ``total_size`` undone: on all rows, not scaled.
 
-    Under it PyMC's log-likelihood, predictive draws, NUTS and ``az.loo`` are those of the data. The
-    model that has a `pm.Minibatch` gives those of one random batch, scaled by N / n.
+    Under this model PyMC's log-likelihood, predictive draws, NUTS and ``az.loo`` use all data. The
+    model that has a `pm.Minibatch` uses one random batch, scaled by N / n.
 
     The free variables, their values, data, coordinates and initial values are those of `model`
     itself, not copies: step methods made for one model serve the other, and `pm.set_data` on one
-    acts on both. Observed variables and Deterministics that depend on a batch are built anew.
+    acts on both. Observed variables and Deterministics that depend on a batch are built again.
 
     Parameters
     ----------
     model : pymc.Model
-        Not a sub-model.
+        The model, which must not be a sub-model.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def full_data(model: Model) -> Model:
     ------
     ValueError
         If a free variable or a Potential depends on a batch, or an observed variable has the fixed
-        length of a batch; the message names it.
+        length of a batch, or `model` is a sub-model; the message names it.
 
     Examples
     --------
@@ -71,19 +71,19 @@ def full_data(model: Model) -> Model:
 
 
 def has_total_size(rv: TensorVariable, rows: bool = False) -> bool:
-    """Whether the observed variable was given ``total_size``; with `rows`, that of its rows."""
+    """Return whether the observed variable has a ``total_size``; with `rows`, one of its rows."""
     if rv.owner is None or not isinstance(rv.owner.op, MinibatchRandomVariable):
         return False
     return not (rows and NoneConst.equals(rv.owner.inputs[1]))
 
 
 def batch_size_of(call: Apply) -> int:
-    """The ``batch_size`` of a `pm.Minibatch`."""
+    """Return the ``batch_size`` of a `pm.Minibatch`."""
     return call.outputs[0].type.shape[0]
 
 
 def minibatches(model: Model) -> dict[Variable, frozenset[Apply]]:
-    """Return the `pm.Minibatch` calls that variables of the model's graph depend on, if any."""
+    """Return the `pm.Minibatch` calls on which variables of the model's graph depend, if any."""
     calls: dict[Variable, frozenset[Apply]] = {}
     for node in toposort(_graphs(model)):
         own = [frozenset([node])] if isinstance(node.op, MinibatchOp) else []
@@ -116,7 +116,7 @@ def _check(model: Model, calls) -> None:
 
 
 def _undo(model: Model, calls) -> dict[Variable, Variable]:
-    """What takes the place of each variable that depends on a batch."""
+    """Return the replacement on all rows of each variable that depends on a batch."""
     undone: dict[Variable, Variable] = {}
     for call in dict.fromkeys(node for nodes in calls.values() for node in nodes):
         undone |= zip(call.outputs[:-1], call.inputs[:-1], strict=True)
@@ -136,10 +136,10 @@ def _undo(model: Model, calls) -> dict[Variable, Variable]:
 
 
 def _whole(data: Variable, undone) -> Variable:
-    """The data of a batch: a batch of a batch has those of the first.
+    """Return the full data of a batch, also for a batch of a batch.
 
-    Arrays become shared variables of any number of rows, not copied: graphs are simplified by the
-    values of constants, and z[arange(N)] would turn into z, or zeros_like(z) into N zeros.
+    Arrays become shared variables of any number of rows, not copied. With constants, rewrites would
+    use their values: z[arange(N)] would turn into z, or zeros_like(z) into N zeros.
     """
     while data in undone:
         data = undone[data]
@@ -158,9 +158,9 @@ def _fixed(name: str, reason: str) -> str:
 
 
 def _register(model: Model, undone: dict[Variable, Variable]) -> Model:
-    """Return a model of the same variables, but for those that are `undone`."""
+    """Return a model of the same variables, with the replacements in `undone`."""
     full = Model(model.name, check_bounds=model.check_bounds, model=None)
-    # Shared, as sub-models share them: pm.set_data(coords=...) then acts on both models.
+    # Share coords as sub-models do: pm.set_data(coords=...) then acts on both models.
     full._coords = model._coords
     if undone.keys().isdisjoint(model.dim_lengths.values()):
         full._dim_lengths = model._dim_lengths

@@ -1,4 +1,4 @@
-"""Which variables the gradient of a log-density reaches."""
+"""Variables that the gradient of a log-density reaches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -31,7 +31,7 @@ STEPS = (Ceil, Floor, IntDiv, RoundHalfAwayFromZero, RoundHalfToEven, Sign, Trun
 def refuse_without_gradient(
     terms: Mapping[Variable, TensorVariable], values: Sequence[TensorVariable]
 ) -> None:
-    """Raise ValueError where a term depends on a variable that its gradient does not reach."""
+    """Raise ValueError if a term depends on a variable that its gradient does not reach."""
     for term, names in unreached(terms, values):
         which = ", ".join(map(repr, names))
         raise ValueError(
@@ -48,8 +48,8 @@ def unreached(
 ) -> list[tuple[str, list[str]]]:
     """Return the terms whose value depends on a variable that their gradient does not reach.
 
-    A comparison, a rounding, or a number used as an index has a derivative of zero. What only
-    decides whether a term is minus infinity does not count: it is the edge of a support.
+    A comparison, a rounding, or a number used as an index has a derivative of zero. Conditions that
+    only decide whether a term is minus infinity do not count: they are the edges of a support.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def unreached(
     Returns
     -------
     list of (str, list of str)
-        Name of the term, and of those variables. Nothing is compiled.
+        Name of the term, and names of its unreached variables. Nothing is compiled.
     """
     found = []
     for rv, term in terms.items():
@@ -72,7 +72,7 @@ def unreached(
 
 
 def _inputs(variable: Variable) -> Iterable[Variable]:
-    """What the number `variable` is computed from, where it is finite."""
+    """Return the inputs that determine the number `variable` where it is finite."""
     node = variable.owner
     if node is None or isinstance(node.op, Shape | Shape_i):
         return []
@@ -87,7 +87,7 @@ def _inputs(variable: Variable) -> Iterable[Variable]:
 
 
 def _smooth_inputs(variable: Variable) -> Iterable[Variable]:
-    """Those of them along which there is a derivative."""
+    """Return the inputs of `_inputs` along which there is a derivative."""
     node = variable.owner
     if node is None or np.dtype(getattr(variable.type, "dtype", "float64")).kind in "biu":
         return []

@@ -1,4 +1,4 @@
-"""Where chains start: PyMC starts all chains of a given step method at one point."""
+"""Starting points of chains: PyMC starts all chains of a given step method at one point."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from pytensor.tensor.variable import TensorVariable
 __all__ = ["Starts"]
 
 MAX_STARTS = 100
-"""Jittered points that are tried for a finite potential."""
+"""Number of jittered points that are tried for a finite potential."""
 
 
 _ENORMOUS = (
@@ -20,7 +20,7 @@ _ENORMOUS = (
 
 
 class Starts:
-    """Jitters a starting point where it is the model's default and nobody chose it.
+    """Jitter of a starting point, in variables at the model's default that no user chose.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Starts:
     point : mapping of str to array
         The default point.
     nearest : callable
-        Takes a jittered point (d,) back to where the variables move.
+        Projects a jittered point (d,) to the manifolds of the variables.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Starts:
         *,
         jitter: bool,
     ) -> np.ndarray:
-        """A point at which ``is_finite(point, rng)`` holds: `q`, jittered if that is asked for.
+        """Return a point where ``is_finite(point, rng)`` holds: `q`, jittered if `jitter`.
 
-        Where there is none, the error says what ``culprit(point)`` does of the last.
+        Raise SamplingError if none is found; the message has ``culprit(point)`` of the last point.
         """
         for _ in range(MAX_STARTS):
             start = self.jitter(q, rng) if jitter else q
@@ -72,7 +72,7 @@ class Starts:
         )
 
     def jitter(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """`q` (d,) plus U(-1, 1) on variables that are at their default; `q` itself if none is."""
+        """Return `q` (d,) plus U(-1, 1) on variables at their default; `q` itself if none is."""
         at_default = [
             not chosen and np.array_equal(q[start:stop], self.default[start:stop].astype(q.dtype))
             for start, stop, chosen in zip(

@@ -1,4 +1,4 @@
-"""What a model must be before anything is compiled: refusals name the variable and the cure."""
+"""Checks of a model before anything is compiled: errors name the variable and the cure."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from pymc_sgmcmc.model.full_data import minibatches
 from pymc_sgmcmc.model.row_axes import row_dim, value_of
 
 
-def check_model(model: Model, vars: Sequence[TensorVariable]) -> None:
-    """Raise unless `vars` are continuous and the model is one that a target can be made of."""
+def check_variables(vars: Sequence[TensorVariable]) -> None:
+    """Raise ValueError if `vars` is empty or holds discrete variables."""
     if not vars:
         raise ValueError(
             "There is nothing to sample: the model has no free continuous variable, or vars is "
@@ -35,9 +35,10 @@ def check_model(model: Model, vars: Sequence[TensorVariable]) -> None:
 def refuse_missing(
     terms: Mapping[Variable, TensorVariable], values: Mapping[Variable, np.ndarray]
 ) -> None:
-    """Raise if a term of the log-density is not finite, and data that it depends on hold NaN.
+    """Raise ValueError if a term of the log-density is not finite and its data hold NaN.
 
-    `values`: the terms at a point. NaN that are not reached (behind a mask, say) do no harm.
+    `values`: the terms at a point. NaN that are not reached, such as those behind a mask, do no
+    harm.
     """
     for rv, term in terms.items():
         if np.isfinite(values[rv]).all():
@@ -66,9 +67,9 @@ def values_at(
 
 
 def check_dims(model: Model) -> None:
-    """Raise ValueError where the dims of a `pm.Data` do not fit its shape.
+    """Raise ValueError if the dims of a `pm.Data` do not fit its shape.
 
-    PyMC does not look; xarray does, when all has been sampled.
+    PyMC does not check this; xarray fails only after sampling.
     """
     for variable in model.data_vars:
         dims = model.named_vars_to_dims.get(variable.name, ())
@@ -90,9 +91,10 @@ def check_dims(model: Model) -> None:
 
 
 def warn_about_deterministics(model: Model, full: Model) -> None:
-    """Warn of each Deterministic of `model` that is costly to store, or a batch's: `full` has none.
+    """Warn of each Deterministic of `model` that depends on a batch or has a value for each row.
 
-    `pm.sample` evaluates and stores all of them at every draw.
+    `pm.sample` evaluates and stores all Deterministics at every draw. `full`: the model on all
+    rows, whose Deterministics depend on no batch.
     """
     batched = [variable for variable in model.deterministics if variable not in full.deterministics]
     for variable in batched:
@@ -136,18 +138,19 @@ def _leading_length(model: Model, vector: TensorVariable) -> int:
 def warn_about_leftovers(
     model: Model, vars: Sequence[TensorVariable], *, minibatched: bool, blocked: bool
 ) -> None:
-    """Warn of variables that this step leaves to methods which evaluate another posterior, or all.
+    """Warn of variables left to step methods that read other random batches, or all rows.
 
     Parameters
     ----------
     model : pymc.Model
-        What the user wrote.
+        The model as the user wrote it.
     vars : sequence of value variables
-        What this step samples.
+        The variables that this step samples.
     minibatched : bool
-        Whether it does so on minibatches.
+        Whether this step samples on minibatches.
     blocked : bool
-        Whether it samples them together; if not, other steps of the same call have the others.
+        Whether this step samples its variables together. If not, other steps of the same call
+        sample the other variables.
     """
     leftovers = [var for var in model.value_vars if var not in vars]
     continuous = [var for var in leftovers if var in model.continuous_value_vars]

@@ -1,4 +1,4 @@
-"""The terms of a PyMC model's log-density."""
+"""Terms of a PyMC model's log-density."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,9 +29,9 @@ def log_density_terms(
 ) -> dict[TensorVariable, TensorVariable]:
     """Return the elementwise log-density of each random variable and potential, with Jacobians.
 
-    A parameter outside its range makes it -inf, where PyMC's graph raises, and so does a value off
-    its manifold: a chain that leaves the support is rolled back, it does not end. `shared` stand
-    for the values that are not sampled.
+    A parameter outside its range, or a value off its manifold, makes a term -inf, where PyMC's
+    graph raises: a chain that leaves the support is rolled back and does not end. `shared`:
+    variables that stand for the values that are not sampled.
     """
     variables = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     terms = clone_replace(model.logp(vars=variables, sum=False), shared, rebuild_strict=False)
@@ -41,11 +41,12 @@ def log_density_terms(
 
 
 def inside(log_density: TensorVariable) -> TensorVariable:
-    """The same wherever it is finite: without the branches that make all of it infinite elsewhere.
+    """Drop the branches that return -inf (parameter and support checks), for gradients only.
 
-    For gradients, which mean nothing elsewhere: checks of parameters and supports, row by row, can
-    take as long as the gradient itself. A component of a mixture may be impossible, and the mixture
-    is not: what is infinite within other functions than sums and products stays.
+    The result equals `log_density` where that is finite. Elsewhere gradients have no meaning, and
+    checks by row can take as long as the gradient itself. Infinite branches stay within functions
+    other than sums and products: a component of a mixture may be impossible while the mixture is
+    possible.
     """
     carriers = set(walk([log_density], _carriers))
     finite: dict[Variable, Variable] = {}
@@ -63,7 +64,7 @@ def inside(log_density: TensorVariable) -> TensorVariable:
 
 
 def _carriers(variable: TensorVariable) -> list[TensorVariable]:
-    """What `variable` is computed from and cannot be infinite without it being so too."""
+    """Return the inputs of `variable` whose infinity makes `variable` infinite too."""
     node = variable.owner
     if node is None:
         return []
@@ -80,7 +81,7 @@ def _is(node: Apply, kind: type) -> bool:
 
 
 def is_minus_infinity(variable: TensorVariable) -> bool:
-    """Whether `variable` is the constant -inf, of any shape."""
+    """Return whether `variable` is the constant -inf, of any shape."""
     value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
     return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
 
@@ -90,13 +91,13 @@ def flat_gradient(
     vars: Sequence[TensorVariable],
     known: Mapping[TensorVariable, TensorVariable] | None = None,
 ) -> TensorVariable:
-    """The gradient in `vars`, end to end, (d,): of `value`, or of what has the `known` ones."""
+    """Return the gradient in `vars`, (d,), of `value`, or from `known` gradients by variable."""
     gradients = pt.grad(value, list(vars), known_grads=known, disconnected_inputs="ignore")
     return pt.concatenate([gradient.ravel() for gradient in gradients])
 
 
 _NUMBER = Elemwise(convert_to_int8)
-"""Turns a bool into a number: PyTensor's rewrites fail, and print it, where a factor is a bool."""
+"""Cast of a bool to a number: PyTensor's rewrites fail (and print so) if a factor is a bool."""
 
 _RESIDUAL = in2out(
     PatternNodeRewriter(
@@ -104,10 +105,10 @@ _RESIDUAL = in2out(
         (pt.sub, (pt.mul, (_NUMBER, (pt.neq, "c", 0)), "x"), (pt.softplus, "x")),
     )
 )
-"""Writes a Bernoulli variable's term y log p + (1 - y) log(1 - p) with one softplus of its logit x
-in the place of two. Its slope is then the residual y - p."""
+"""Rewrite of a Bernoulli variable's term y log p + (1 - y) log(1 - p): one softplus of its logit x
+takes the place of two. The slope is then the residual y - p."""
 
 
 def stabilized(value: TensorVariable) -> TensorVariable:
-    """The same value by numerically stable operations."""
+    """Return a graph of the same value by numerically stable operations."""
     return rewrite_graph(value, include=("stabilize",), custom_rewrite=_RESIDUAL, clone=False)

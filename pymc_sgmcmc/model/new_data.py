@@ -1,4 +1,4 @@
-"""Other rows for a model's data, for a while."""
+"""Temporary replacement of a model's data by other rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,17 +21,17 @@ __all__ = ["NewData"]
 class NewData:
     """New values of a model's `pm.Data`, and the lengths that follow from them.
 
-    What is observed for rows that change in number is filled in with zeros: predictions take its
-    shape alone.
+    Observed values are filled in with zeros where the number of rows changes: predictions use only
+    their shape.
 
     Parameters
     ----------
     model : pymc.Model
-        Without `pm.Minibatch`.
+        A model without `pm.Minibatch`.
     new_data, coords
-        As `predict` has them.
+        Arguments of `predict`.
     wanted : list of variables
-        What is to be predicted.
+        The variables to predict.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class NewData:
     ):
         self._model = model
         self._values = dict(_checked(model, name, value) for name, value in new_data.items())
-        # By dimension; rows without a name by their old number.
+        # Keys are dimensions; rows without a name have their old number as key.
         self._lengths: dict[str | int, int] = {}
         for data, value in self._values.items():
             self._note_lengths(data, value.shape)
@@ -70,18 +70,18 @@ class NewData:
             self._values[data] = np.zeros(shape, data.dtype)
         for rv in wanted:
             self._check_follows(rv)
-        # What full_data makes of an array has a type with a fixed length.
+        # A shared variable that full_data makes of an array may have a type of fixed length.
         fixed = [data for data, value in self._values.items() if not _fits(data, value)]
         self._replacements = {d: pytensor.shared(self._values.pop(d)) for d in fixed}
 
     def on(self, variables: Sequence[TensorVariable]) -> list[TensorVariable]:
-        """The variables, as they are `in_place`."""
+        """Return the variables rebuilt on the new data, for use `in_place`."""
         rebuilt = rebuild(variables, self._replacements)
         return [rebuilt.get(variable, variable) for variable in variables]
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model has the new data within, and its own afterwards."""
+        """Set the new data in the model within the block, and restore the old data afterwards."""
         old = {data: data.get_value(borrow=True) for data in self._values}
         try:
             for data, value in self._values.items():
@@ -118,17 +118,17 @@ class NewData:
             self._values[own] = np.asarray(length, own.dtype)
 
     def _keys(self, data: SharedVariable) -> Sequence[str | int | None]:
-        """What each axis is known by."""
+        """Return the key of each axis: its dimension, the old number of rows, or None."""
         shape = _shape(data)
         dims = self._model.named_vars_to_dims.get(data.name) or [None] * len(shape)
         return [dim or (None if k else n) for k, (dim, n) in enumerate(zip(dims, shape))]
 
     def _new_shape(self, data: SharedVariable) -> tuple[int, ...]:
-        """What follows for the shape of data that are not given."""
+        """Return the shape of data that are not given, by the lengths of those that are."""
         return tuple(self._lengths.get(key, n) for key, n in zip(self._keys(data), _shape(data)))
 
     def _check_follows(self, rv: TensorVariable) -> None:
-        """Raise where the length of an observed array is written into its variable."""
+        """Raise ValueError if the old length of an observed array is fixed in its variable."""
         value = self._model.rvs_to_values.get(rv)
         if value is None or self._model.named_vars_to_dims.get(rv.name) or _data_of([value]):
             return
@@ -171,7 +171,7 @@ def _shape(data: SharedVariable) -> tuple[int, ...]:
 
 
 def _data_of(variables: Iterable[Variable]) -> set[SharedVariable]:
-    """The shared arrays on whose values, not on whose shapes alone, variables depend."""
+    """Return the shared arrays on whose values, not only shapes, variables depend."""
 
     def inputs(variable):
         if variable.owner is None or isinstance(variable.owner.op, Shape | Shape_i):

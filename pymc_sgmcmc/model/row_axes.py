@@ -12,11 +12,11 @@ from pymc_sgmcmc.compile.backend import interpreted
 __all__ = ["FEW_ROWS", "number_of_rows", "row_dim", "value_of"]
 
 FEW_ROWS = 256
-"""So many rows are as cheap as those of a batch: all of them are computed."""
+"""Largest number of rows that are as cheap as a batch: all of them are computed."""
 
 
 def value_of(leaf: SharedVariable | Constant) -> np.ndarray:
-    """The array behind a shared variable or a constant, not copied."""
+    """Return the array of a shared variable or a constant, not copied."""
     return leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
 
 
@@ -24,7 +24,7 @@ def row_dim(model: Model, rv: TensorVariable, axis: int = 0) -> str | None:
     """Return the dimension of an axis of `rv`, from its own dims or those of its data."""
     value = model.rvs_to_values.get(rv, rv)
     while value.owner and isinstance(value.owner.op, Elemwise) and len(value.owner.inputs) == 1:
-        value = value.owner.inputs[0]  # a cast of the data; their dims do not fit a transpose
+        value = value.owner.inputs[0]  # a cast of the data; dims of data would not fit a transpose
     for name in (rv.name, value.name):
         dims = model.named_vars_to_dims.get(name)
         if dims:

@@ -1,4 +1,4 @@
-"""Whether the data of a model are those that draws were sampled on."""
+"""Check that the data of a model are the data of its draws."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ import xarray as xr
 from pymc import Model
 from pytensor.compile.sharedvalue import SharedVariable
 
-from pymc_sgmcmc._utils.compat import to_groups
+from pymc_sgmcmc._utils.groups import to_groups
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.model.full_data import full_data, minibatches
 
@@ -16,16 +16,16 @@ __all__ = ["refuse_other_data"]
 
 
 def refuse_other_data(idata: Any, model: Model) -> None:
-    """Raise ValueError where data of `model` are not those stored in `idata`, by name.
+    """Raise ValueError if data of `model` differ from the data stored in `idata`, by name.
 
     `pm.sample` stores `pm.Data` in the group ``constant_data`` and observed values in
-    ``observed_data``. What is not stored is not compared.
+    ``observed_data``. Data that are not stored are not compared.
     """
     try:
         groups = to_groups(idata)
-    except AttributeError:  # Not what pm.sample returns; others say what it lacks.
+    except AttributeError:  # Not a result of pm.sample; other checks say what it lacks.
         return
-    if minibatches(model):  # PyMC stores one batch.
+    if minibatches(model):  # PyMC stores one batch, not the data.
         return
     differences = list(_differences(groups, full_data(model)))
     if differences:

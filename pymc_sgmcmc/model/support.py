@@ -13,7 +13,7 @@ from pymc_sgmcmc.compile.backend import interpreted
 __all__ = ["check_initial_point"]
 
 SCALES = (0.1, 0.3, 1.0, 3.0)
-"""How far from the initial point it is tried whether an observed value is possible."""
+"""Standard deviations of moves from the initial point, where observed values may be possible."""
 
 TRIES = 5
 NAMED = 3
@@ -37,7 +37,7 @@ SUPPORTS = {
     "Poisson": COUNTS,
     "Weibull": POSITIVE,
 }
-"""Of the distributions that labels and counts are given to most often."""
+"""Supports of the distributions that are most often given labels and counts."""
 
 
 def check_initial_point(
@@ -48,8 +48,8 @@ def check_initial_point(
 ) -> None:
     """Raise ValueError if a term of the log-density is not finite at `point`.
 
-    Where an observed value is impossible wherever the parameters are, it is the data that are
-    named, with the first rows; else the point.
+    If an observed value is impossible at all parameters tried, the message names the data and the
+    first rows; otherwise it names the point.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def check_initial_point(
     terms : mapping
         The log-density of each variable.
     values : mapping
-        Their values at `point`.
+        The values of the terms at `point`.
     point : mapping of str to array
-        The value variables by name.
+        The values of the value variables by name.
     """
     for rv, result in values.items():
         possible = np.isfinite(result)
@@ -113,7 +113,7 @@ def _value(value: np.ndarray) -> str:
 
 
 def _where(possible: np.ndarray) -> str:
-    """In which rows it is not, where it is in others."""
+    """Describe the rows that are not possible; empty unless some are and some are not."""
     if possible.ndim == 0 or possible.all() or not possible.any():
         return ""
     rows = np.flatnonzero(~possible.reshape(len(possible), -1).all(axis=1))
@@ -124,7 +124,7 @@ def _where(possible: np.ndarray) -> str:
 def _moved(
     model: Model, point: Mapping[str, np.ndarray], scale: float, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """`point`, with its continuous values moved at random."""
+    """Return `point` with its continuous values moved at random."""
     moved = {var.name for var in model.continuous_value_vars}
     return {
         name: value + scale * rng.standard_normal(np.shape(value)) if name in moved else value

@@ -1,4 +1,4 @@
-"""The ``total_size`` of observed variables, against the data they have."""
+"""Check of the ``total_size`` of observed variables against their data."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ __all__ = ["TotalSize", "total_sizes"]
 
 @dataclass(frozen=True, eq=False)
 class TotalSize:
-    """What `total_size` says of an observed variable.
+    """The ``total_size`` of an observed variable.
 
     Attributes
     ----------
     name : str
         The observed variable.
     sizes : tuple of Variable
-        One for each axis of it; None where nothing is said.
+        One size for each axis; PyTensor's None where no size is given.
     value : TensorVariable
         Its observed value on all rows.
     """
@@ -32,7 +32,7 @@ class TotalSize:
     value: TensorVariable
 
     def check(self) -> None:
-        """Raise unless the sizes are the lengths of the axes of the value, now."""
+        """Raise ValueError unless the sizes are the present lengths of the axes of the value."""
         given = {axis: size for axis, size in enumerate(self.sizes) if not NoneConst.equals(size)}
         lengths = interpreted([], [self.value.shape[axis] for axis in given])()
         totals = interpreted([], list(given.values()))()

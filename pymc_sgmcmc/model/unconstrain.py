@@ -1,4 +1,4 @@
-"""Draws on the unconstrained scale, where PyMC's value variables and their gradients live."""
+"""Draws on the unconstrained scale of PyMC's value variables and their gradients."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,16 +26,16 @@ class FlatDraws:
     Attributes
     ----------
     vars : tuple of value variables
-        The continuous ones, in the order of `pymc.Model.continuous_value_vars`.
+        The continuous variables, in the order of `pymc.Model.continuous_value_vars`.
     shapes : tuple of tuple of int
-        Of one draw of each of them.
+        Shape of one draw of each variable.
     names : tuple of str
-        Of the d coordinates, as `Target.coordinate` has them: ``beta[3]``, ``tau_log__``.
+        Names of the d coordinates, as from `Target.coordinate`: ``beta[3]``, ``tau_log__``.
     places : tuple of int
-        The number of each coordinate among all value variables, discrete ones too, end to end.
+        Position of each coordinate among all value variables end to end, with discrete ones.
     values : array, shape (chains, draws, d), float64
     curved : array of bool, shape (d,)
-        Which coordinates are of variables on manifolds: what holds in R^d does not hold for them.
+        Which coordinates belong to variables on manifolds, where results for R^d do not hold.
     others : dict
         Draws of the discrete variables by value variable, each (chains, draws, *shape).
     """
@@ -50,20 +50,20 @@ class FlatDraws:
 
     @property
     def size(self) -> int:
-        """d, the number of coordinates."""
+        """The number of coordinates, d."""
         return self.values.shape[2]
 
     def flat(self) -> np.ndarray:
-        """The draws of all chains, one chain after the other, shape (chains * draws, d)."""
+        """Return the draws of all chains, one chain after the other, shape (chains * draws, d)."""
         return self.values.reshape(-1, self.size)
 
     def others_at(self, index: int) -> dict[TensorVariable, np.ndarray]:
-        """The discrete variables at the draw in row `index` of `flat()`."""
+        """Return the discrete variables at the draw in row `index` of `flat()`."""
         chain, draw = divmod(index, self.values.shape[1])
         return {var: np.asarray(values[chain, draw]) for var, values in self.others.items()}
 
     def point(self, index: int) -> dict[str, np.ndarray]:
-        """The values of all value variables by name at the draw in row `index` of `flat()`."""
+        """Return the value variables' values by name at the draw in row `index` of `flat()`."""
         values = shaped(self.flat()[index], self.shapes)
         point = {
             var.name: value.astype(var.dtype) for var, value in zip(self.vars, values, strict=True)
@@ -72,12 +72,12 @@ class FlatDraws:
 
 
 class Unconstrain:
-    """Takes the draws of a model out of what `pm.sample` returned; made once for many of them.
+    """Conversion of the draws in a result of `pm.sample`; one object serves many results.
 
     Parameters
     ----------
     model : pymc.Model
-        One with `pm.Minibatch` is taken on all rows.
+        The model; one with `pm.Minibatch` is used on all rows.
     """
 
     def __init__(self, model: Model):
@@ -94,7 +94,7 @@ class Unconstrain:
         self._forward = interpreted(batched, outputs) if forwards else None
 
     def __call__(self, idata: Any) -> FlatDraws:
-        """Return the draws in the posterior of `idata`; raise if a free variable is missing."""
+        """Return the posterior draws of `idata`; raise ValueError if a free variable is missing."""
         model, posterior = self.model, posterior_of(idata)
         missing = [rv.name for rv in model.free_RVs if rv.name not in posterior]
         if missing:
@@ -114,7 +114,7 @@ class Unconstrain:
                 np.ascontiguousarray(drawn[rv].reshape(-1, *drawn[rv].shape[2:]), rv.dtype)
                 for rv in self._inputs
             )
-            # At the edge of the support the logarithm is infinite: whoever uses it looks for that.
+            # At the edge of the support the logarithm is infinite: users of the draws check that.
             with np.errstate(divide="ignore", invalid="ignore"):
                 outputs = self._forward(*arrays)
             for rv, output in zip(self._transformed, outputs, strict=True):
@@ -148,12 +148,12 @@ class Unconstrain:
 
 
 def flat_draws(idata: Any, model: Model) -> FlatDraws:
-    """All draws of the model's free variables, on the unconstrained scale.
+    """Return all draws of the model's free variables, on the unconstrained scale.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned; only its posterior is used.
+        Result of `pm.sample`; only its posterior is used.
     model : pymc.Model
 
     Raises

@@ -1,6 +1,6 @@
 """Plots of samplers and of their draws, with matplotlib.
 
-They return axes, draw on those that are given, and never show a figure.
+The functions return axes, draw on given axes, and never show a figure.
 """
 
 from pymc_sgmcmc.plots.check import plot_check

@@ -1,4 +1,4 @@
-"""The sds of the draws beside those that exact gradients imply."""
+"""Plot of the sds of the draws against those that exact gradients imply."""
 
 from typing import Any
 
@@ -17,16 +17,16 @@ __all__ = ["plot_check"]
 
 @takes(found=Instance(Check, "a Check: pass what check(idata) returned"), ax=AX)
 def plot_check(found: Check, *, ax: Any = None) -> Any:
-    """Plot the sd of each coordinate over the one that exact gradients imply.
+    """Plot the ratio of the sd of each coordinate to the sd that exact gradients imply.
 
     A point whose interval lies outside the grey band is an alarm.
 
     Parameters
     ----------
     found : Check
-        What `check` returned.
+        The result of `check`.
     ax : matplotlib axes, optional
-        Default new ones, as high as the number of coordinates asks for.
+        Axes to draw on. New axes by default, with a height for the number of coordinates.
 
     Returns
     -------

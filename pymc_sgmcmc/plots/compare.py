@@ -1,4 +1,4 @@
-"""Marginals of several samplers over those of a reference."""
+"""Plot of the marginals of several samplers and of a reference."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["plot_compare"]
 REFERENCE = "0.75"
 
 MARGIN = 0.001
-"""The part of the draws of a sampler, at either end, that may be outside the panel."""
+"""Fraction of the draws of a sampler, at either end, that may be outside the panel."""
 
 
 @takes(reference=ONE_OR_NAMED, others=SEVERAL, var_names=NAMES, axes=AXES)
@@ -29,36 +29,37 @@ def plot_compare(
 ) -> np.ndarray:
     """Plot marginal densities of samplers of one model over those of a reference.
 
-    The reference, which is what is right, is filled with grey; the others are lines. Densities are
-    kernel estimates by ArviZ from all chains; of integers, the parts of the draws. `compare` has
-    the numbers.
+    The reference, which counts as right, is filled with grey, and the others are lines. Densities
+    are kernel estimates by ArviZ from all chains. For integers the plot shows the fractions of the
+    draws. `compare` returns the numbers.
 
     Parameters
     ----------
     reference, *others : arviz.InferenceData, xarray.DataTree, or dict of str to these
-        What `pm.sample` returned for the same model. In a dict they have names; else they are
-        called "reference", "1", "2", and so on. NaN among the draws are left out, such as those of
-        ``where(idata.sample_stats.sampling)`` for the exploration stages of `CyclicalCosine`.
+        Results of `pm.sample` for the same model. The keys of a dict are their names. Other data
+        are named "reference", "1", "2", and so on. Draws that are NaN are left out, such as those
+        of ``where(idata.sample_stats.sampling)`` for the exploration stages of `CyclicalCosine`.
     var_names : str or sequence of str, optional
-        Default the variables that all of them have.
+        Names of variables, by default those that all data have.
     axes : array of matplotlib axes, optional
-        One for each entry of each variable. Default new ones.
+        Axes to draw on, one for each entry of each variable. New axes by default.
 
     Returns
     -------
     array of matplotlib axes, shape (entries,)
-        In the order of the variables of the reference.
+        Axes in the order of the variables of the reference.
 
     Raises
     ------
     ValueError
-        If there is no variable in common, or shapes or labels differ; the message names it.
+        If there is no variable in common, or shapes or labels differ; the message names the
+        variable.
 
     Warns
     -----
     UserWarning
-        If there are more entries than ``arviz.rcParams["plot.max_subplots"]``: only the first of
-        them are drawn.
+        If there are more entries than ``arviz.rcParams["plot.max_subplots"]``. Only the first
+        entries are then drawn.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def plot_compare(
 
 
 def _draw(ax: Any, values: np.ndarray, name: str, number: int) -> None:
-    """The marginal of one sampler; the reference has the number -1."""
+    """Draw the marginal of one sampler; the reference has the number -1."""
     import arviz as az
 
     style = {"color": REFERENCE} if number < 0 else line_style(number)

@@ -1,4 +1,4 @@
-"""The density of the posterior of a small model, on the scale of its variables."""
+"""Density of the posterior of a small model, on the scale of its variables."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -20,19 +20,20 @@ __all__ = ["exact_log_density"]
 
 @np.errstate(invalid="ignore", over="ignore")
 def exact_log_density(model: Model, points: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The log-density of a model's free variables on all rows, less its largest value.
+    """Compute the log-density of a model's free variables on all rows, minus its largest value.
 
     Parameters
     ----------
     model : pymc.Model
-        Without discrete free variables.
+        A model without discrete free variables.
     points : mapping of str to array, shape (n, *shape)
-        The values of each free variable by name at n points. The first is within the support.
+        The values of each free variable by name at n points. The first point must be within the
+        support.
 
     Returns
     -------
     array, shape (n,)
-        Minus infinity outside the support.
+        Log-densities, minus infinity outside the support.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def exact_log_density(model: Model, points: Mapping[str, np.ndarray]) -> np.ndar
         )
     inside = np.flatnonzero(np.isfinite(draws.flat()).all(axis=1))
     energies, _ = ExactGradients(model).energies(draws, inside, progressbar=False)
-    # U has the Jacobian of the transforms in it: that is for the unconstrained scale.
+    # U includes the Jacobian of the transforms, as a density on the unconstrained scale.
     log_density = np.full(len(draws.flat()), -np.inf)
     log_density[inside] = -energies - _log_jacobian(model, draws)[inside]
     log_density[~np.isfinite(log_density)] = -np.inf
@@ -61,7 +62,7 @@ def exact_log_density(model: Model, points: Mapping[str, np.ndarray]) -> np.ndar
 
 
 def _log_jacobian(model: Model, draws: FlatDraws) -> np.ndarray:
-    """The log of the Jacobian dx / dq of all transforms at each draw, (n,)."""
+    """Return the log of the Jacobian dx / dq of all transforms at each draw, (n,)."""
     transforms = model.rvs_to_transforms
     terms = [
         pt.sum(transforms[rv].log_jac_det(model.rvs_to_values[rv], *rv.owner.inputs))

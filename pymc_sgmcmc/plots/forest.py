@@ -1,4 +1,4 @@
-"""A ratio of each coordinate with its interval, and the band that is no alarm."""
+"""Forest plot: a ratio of each coordinate with its interval, and a band without alarms."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,8 @@ from pymc_sgmcmc.plots.style import BACKGROUND, RIGHT, WRONG
 __all__ = ["forest"]
 
 LABELS = 100
-"""Coordinates with a name at the axis; of more of them, every other one, and so on."""
+"""Largest number of coordinates with a name at the axis. If there are more, every second, third,
+... one is named."""
 
 LIMITS = (0.2, 5.0)
 
@@ -30,14 +31,15 @@ def forest(
     Parameters
     ----------
     ax : matplotlib axes or None
-        None: new ones, as high as the number of coordinates asks for.
+        Axes to draw on. None means new axes with a height for the number of coordinates.
     names : sequence of str
-        Of the d coordinates.
+        Names of the d coordinates.
     ratio, wrong : array, shape (d,)
-        `wrong`: which are an alarm.
+        Ratios, and a mask of those that are an alarm.
     interval : tuple of array, shape (d,)
-        Its lower and upper ends.
+        Lower and upper ends of the intervals of the ratios.
     band : tuple of float
+        Lower and upper end of the band without alarms.
     """
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
@@ -56,7 +58,7 @@ def forest(
     ax.set_xscale("log")
     left = min(band[0] * 0.95, np.nanmin([*low, *ratio, 1]) * 0.95)
     right = max(band[1] * 1.05, np.nanmax([*high, *ratio, 1]) * 1.05)
-    # An interval may leave the figure; a point may not.
+    # Intervals may extend beyond the figure, but points must be inside.
     left = max(left, min(LIMITS[0], np.nanmin([*ratio, 1]) * 0.9))
     right = min(right, max(LIMITS[1], np.nanmax([*ratio, 1]) * 1.1))
     ax.set_xlim(left, right)
@@ -73,6 +75,6 @@ def forest(
     ax.set_yticks(
         shown, [shortened(str(names[i])) for i in shown], fontsize=8 if size <= LABELS / 2 else 6
     )
-    ax.set_ylim(size - 0.4, -0.6)  # the first on top
+    ax.set_ylim(size - 0.4, -0.6)  # the first coordinate on top
     ax.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
     return ax

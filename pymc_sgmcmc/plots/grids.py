@@ -1,4 +1,4 @@
-"""The points at which a density is computed."""
+"""Grids of points at which a density is computed."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import numpy as np
 __all__ = ["grids_for", "refined", "support"]
 
 MARGIN = 0.25
-"""How much farther than the draws the axes go to either side, of their range."""
+"""Margin of the axes beyond the draws on either side, as a fraction of their range."""
 
 FINER = 5
-"""Points of a refined grid for each of a coarse one."""
+"""Number of points of a refined grid for each point of the coarse grid."""
 
 
 def grids_for(flat: np.ndarray, ranges: Any, number: int) -> list[np.ndarray]:
-    """Points along each axis: about the draws `flat` (n, d), or between `ranges`."""
+    """Return points along each axis, around the draws `flat` (n, d) or between `ranges`."""
     size = flat.shape[1]
     if ranges is None:
         low, high = np.quantile(flat, [0.001, 0.999], axis=0)
@@ -27,7 +27,7 @@ def grids_for(flat: np.ndarray, ranges: Any, number: int) -> list[np.ndarray]:
 
 
 def _within(log_density: np.ndarray) -> list[slice]:
-    """The smallest box with all points of the support in it."""
+    """Return the smallest box that contains all points of the support."""
     finite, box = np.isfinite(log_density), []
     for axis in range(finite.ndim):
         others = tuple(other for other in range(finite.ndim) if other != axis)
@@ -37,7 +37,7 @@ def _within(log_density: np.ndarray) -> list[slice]:
 
 
 def support(grids: list[np.ndarray], log_density: np.ndarray) -> list[tuple[float, float]]:
-    """The ends of each axis, without what lies beyond the support."""
+    """Return the ends of each axis, cut to the support."""
     return [
         (grid[max(box.start - 1, 0)], grid[min(box.stop, len(grid) - 1)])
         for grid, box in zip(grids, _within(log_density), strict=True)
@@ -47,12 +47,12 @@ def support(grids: list[np.ndarray], log_density: np.ndarray) -> list[tuple[floa
 def refined(
     grids: list[np.ndarray], log_density: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """A finer grid in two dimensions, and cubic splines of the log-density there.
+    """Return a finer grid in two dimensions, and the log-density there by cubic splines.
 
-    A ridge may be narrower than the grid; its log-density is smooth. Where the support is no
-    rectangle, it is the same grid.
+    A ridge of the density may be narrower than the grid, but its log-density is smooth. If the
+    support is not a rectangle, return the grid unchanged.
     """
-    from scipy.interpolate import RectBivariateSpline  # here, as it takes long to import
+    from scipy.interpolate import RectBivariateSpline  # importing it takes long
 
     box = _within(log_density)
     inner = log_density[tuple(box)]

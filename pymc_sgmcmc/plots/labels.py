@@ -1,4 +1,4 @@
-"""What the entries of variables are called in titles."""
+"""Labels of the entries of variables in titles."""
 
 import numpy as np
 import xarray as xr
@@ -9,9 +9,9 @@ __all__ = ["entry_labels", "shortened", "wrapped"]
 
 
 def entry_labels(variable: xr.DataArray) -> list[str]:
-    """``beta[age, 2]`` for each entry of a variable of dimensions (chain, draw, ...).
+    """Return a label like ``beta[age, 2]`` for each entry of a variable (chain, draw, ...).
 
-    By the labels of its dimensions, or by number where they have none.
+    The label has the coordinate labels of the dimensions, or numbers if they have none.
     """
     shape, dims = variable.shape[2:], variable.dims[2:]
     labels = []
@@ -29,7 +29,7 @@ def entry_labels(variable: xr.DataArray) -> list[str]:
 
 
 def shortened(label: str, length: int = 40) -> str:
-    """The label, without what is in its middle if it is longer: entries differ at their ends."""
+    """Return the label, shortened in the middle if too long, because entries differ at the ends."""
     if len(label) <= length:
         return label
     end = (length - 1) // 2
@@ -37,7 +37,7 @@ def shortened(label: str, length: int = 40) -> str:
 
 
 def wrapped(label: str, width: int = 30) -> str:
-    """The label on one line, or the variable on one and the entry on another."""
+    """Return the label on one line, or with variable and entry on two lines if too long."""
     if len(label) <= width:
         return label
     name, bracket, entry = label.partition("[")

@@ -1,4 +1,4 @@
-"""What a figure is to be, for each of several step methods."""
+"""Expected levels of a figure, for each of several step methods."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,10 @@ __all__ = ["levels_for"]
 def levels_for(
     name: str, given: float | Sequence[float] | None, samplers: int, *, zero: bool
 ) -> list[float | None]:
-    """One number for each step method, or None where none was given.
+    """Return one number for each step method, or None for each if none is given.
 
-    `zero`: whether it may be 0. Raises a ValueError that names the argument.
+    `zero` says whether a number may be 0. Raise a ValueError that names the argument if a number is
+    out of range, or their number does not fit.
     """
     if given is None:
         return [None] * samplers

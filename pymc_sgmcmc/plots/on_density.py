@@ -1,4 +1,4 @@
-"""Draws and the density that they are from, on given axes."""
+"""Draws on the density of the posterior, on given axes."""
 
 import numpy as np
 
@@ -7,16 +7,16 @@ from pymc_sgmcmc.plots.style import BLACK, BLUE, SKY, VERMILION
 __all__ = ["draw_contours", "draw_curve"]
 
 HELD = (0.99, 0.95, 0.8, 0.5)
-"""Parts of the probability that the contours hold."""
+"""Probabilities within the contours."""
 
 SHOWN = 4000
-"""Draws that are shown as points, at most: spread evenly."""
+"""Largest number of draws that are shown as points, spread evenly."""
 
 _FIRST = "first draws"
 
 
 def draw_curve(ax, flat, grids, density, path) -> None:
-    """A histogram of draws `flat` (n, 1) under the density on the grid; the path rises."""
+    """Draw a histogram of draws `flat` (n, 1), the density on the grid, and a rising path."""
     (grid,) = grids
     density = density / np.sum((density[1:] + density[:-1]) / 2 * np.diff(grid))
     inside = flat[(flat >= grid[0]) & (flat <= grid[-1])]
@@ -31,12 +31,12 @@ def draw_curve(ax, flat, grids, density, path) -> None:
 
 
 def draw_contours(ax, flat, grids, density, path) -> None:
-    """Points `flat` (n, 2) on contours of the density on the grids, and a line, `path` (m, 2)."""
+    """Draw points `flat` (n, 2) on contours of the density, and a line `path` (m, 2)."""
     from matplotlib.lines import Line2D
 
     shown = flat[:: -(-len(flat) // SHOWN)]
     ax.plot(*shown.T, ".", color=BLUE, markersize=2, alpha=0.4, label="draws", zorder=1)
-    # Of the logarithm, which is closer to a straight line between the points of the grids.
+    # Contours of the logarithm are more accurate, as it is closer to linear between grid points.
     heights, levels = np.log(np.maximum(density, 1e-300)), np.log(_levels(density))
     ax.contour(*grids, heights.T, levels=levels, colors=BLACK, linewidths=0.9,
                linestyles="solid", zorder=2)  # fmt: skip
@@ -47,7 +47,7 @@ def draw_contours(ax, flat, grids, density, path) -> None:
 
 
 def _levels(density: np.ndarray) -> list[float]:
-    """Densities above which there are `HELD` of the probability, in rising order."""
+    """Return the densities above which there are `HELD` of the probability, in rising order."""
     sorted_density = np.sort(density, axis=None)[::-1]
     held = np.cumsum(sorted_density) / density.sum()
     levels = np.unique(sorted_density[np.searchsorted(held, HELD)])

@@ -1,4 +1,4 @@
-"""Axes to draw on: new ones, or those that were given."""
+"""Axes to draw on, new or given."""
 
 import warnings
 from typing import Any
@@ -11,27 +11,27 @@ __all__ = ["most_panels", "panels", "single_panel"]
 def panels(
     axes: Any, rows: int, columns: int, *, size: tuple[float, float], what: str, **options: Any
 ) -> tuple[np.ndarray, bool]:
-    """An array of axes (rows, columns), and whether they are new.
+    """Return an array of axes (rows, columns), and whether they are new.
 
     Parameters
     ----------
     axes : matplotlib axes or array of them, or None
-        None: new ones.
+        Given axes. None means new axes.
     rows, columns : int
     size : tuple of float
-        Inches of a row: width, height.
+        Width and height of a row, in inches.
     what : str
-        What there is an axes for, in errors.
+        Description of the axes that are needed, for errors.
     **options
-        Of `matplotlib.pyplot.subplots`.
+        Options of `matplotlib.pyplot.subplots`.
 
     Raises
     ------
     ValueError
-        If there are too few or too many of them.
+        If the number of given axes does not fit.
     """
     if axes is None:
-        import matplotlib.pyplot as plt  # here, as importing the package must not import it
+        import matplotlib.pyplot as plt  # importing the package must not import it
 
         width, height = size
         figsize = (width, height * rows + 0.4)
@@ -49,7 +49,7 @@ def panels(
 
 
 def single_panel(ax: Any, size: tuple[float, float]) -> tuple[Any, bool]:
-    """The axes that were given, or new ones; and whether they are new."""
+    """Return the given axes or new ones, and whether they are new."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -60,8 +60,8 @@ def single_panel(ax: Any, size: tuple[float, float]) -> tuple[Any, bool]:
 
 
 def most_panels(number: int) -> int:
-    """How many entries are drawn."""
-    import arviz as az  # here, as it takes seconds
+    """Return how many of `number` entries are drawn; warn if not all."""
+    import arviz as az  # imported here because importing it takes seconds
 
     most = az.rcParams["plot.max_subplots"]
     if most is None or number <= most:

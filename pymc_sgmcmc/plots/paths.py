@@ -1,4 +1,4 @@
-"""A sample stat of all chains over their draws, with those of tuning where they were kept."""
+"""Sample stat of all chains over their draws, including those of tuning if they were kept."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -21,11 +21,11 @@ class Paths:
     Attributes
     ----------
     values : array, shape (chains, draws, step methods), float64
-        Tuning first.
+        Values of the stat, with those of tuning first.
     draw : array, shape (draws,)
-        Numbers of the draws; those of tuning come before that of the first.
+        Numbers of the draws. Draws of tuning have the numbers before the first draw after tuning.
     tuning : int
-        How many of them are from tuning.
+        Number of draws from tuning.
     chains : list of str
     """
 
@@ -36,25 +36,27 @@ class Paths:
 
     @property
     def samplers(self) -> int:
-        """How many step methods have the stat."""
+        """Number of step methods that have the stat."""
         return self.values.shape[2]
 
     @property
     def kept(self) -> np.ndarray:
-        """`values` without tuning."""
+        """The values without tuning."""
         return self.values[:, self.tuning :]
 
     def window(self, length: int | None) -> int:
-        """Draws in a window, checked; default a fiftieth of those after tuning."""
+        """Check and return the length of a window; by default a fiftieth of the kept draws."""
         return max(1, self.kept.shape[1] // 50) if length is None else natural("window", length)
 
     def windows(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Means over so many draws each, of what is finite; none of both tuning and draws.
+        """Compute means of the finite values over windows of `length` draws.
+
+        No window holds draws of tuning and later draws.
 
         Returns
         -------
         draw : array, shape (windows,)
-            The middle of each.
+            The middle of each window.
         means : array, shape (chains, windows, step methods)
         """
         starts = [*range(0, self.tuning, length), *range(self.tuning, len(self.draw), length)]
@@ -67,7 +69,7 @@ class Paths:
 
 
 def stat_paths(idata: Any, name: str, missing: str) -> Paths:
-    """The stat of that name; a ValueError that says `missing` if there is none."""
+    """Return the stat of that name; raise a ValueError with the text `missing` if none exists."""
     values = sampler_stat(idata, name)
     if values is None:
         raise ValueError(f"There is no sample stat {name}: {missing}")
@@ -90,7 +92,7 @@ def _warmup(idata: Any) -> SimpleNamespace:
 def draw_lines(
     ax: Any, draw: np.ndarray, values: np.ndarray, labels: list[str] | None, **style
 ) -> None:
-    """A line for each chain, `values` (chains, draws); one for all where they are the same."""
+    """Draw a line for each chain of `values` (chains, draws), or one if all are the same."""
     if labels is None:
         labels = [None] * len(values)
     elif len(values) > 1 and (values == values[:1]).all():
@@ -109,7 +111,7 @@ def shade_tuning(ax: Any, paths: Paths) -> None:
 
 
 def side_by_side(axes: Any, paths: Paths, what: str) -> tuple[np.ndarray, bool]:
-    """A wide axes over draws and a narrow one beside it, for each step method: as `panels`."""
+    """Return a wide axes over draws and a narrow one beside it per step method, like `panels`."""
     return panels(
         axes, paths.samplers, 2, size=(8, 2.6), sharex="col", sharey="row", what=what,
         width_ratios=[3, 1],
@@ -117,7 +119,7 @@ def side_by_side(axes: Any, paths: Paths, what: str) -> tuple[np.ndarray, bool]:
 
 
 def label_axes(axes: np.ndarray, paths: Paths, having: str, ylabel: str, *, ours: bool) -> None:
-    """Titles, labels and a legend of the axes over draws, one for each step method."""
+    """Add titles, labels and a legend to the axes over draws, one for each step method."""
     for number, ax in enumerate(axes):
         if paths.samplers > 1:
             ax.set_title(f"step method {number} with {having}", fontsize=9)

@@ -1,4 +1,4 @@
-"""Draws on the density of a posterior in one or two dimensions."""
+"""Plot of draws on the density of a posterior in one or two dimensions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ from pymc_sgmcmc.plots.style import add_legend
 __all__ = ["plot_phase"]
 
 GRID = {1: 300, 2: 80}
-"""Points along an axis, by the number of axes."""
+"""Number of points along an axis, by the number of axes."""
 
 
 @takes(
@@ -47,41 +47,43 @@ def plot_phase(
 ) -> Any:
     """Plot draws on the exact density of a posterior in one or two dimensions.
 
-    In two: points on contours that hold 50, 80, 95 and 99 % of the probability within the axes. In
-    one: a histogram under the density. The density is that of the model on all rows, on the scale
-    of its variables (not of their logarithms, say), and scaled to 1 within the axes.
+    In two dimensions the plot shows points on contours that contain 50, 80, 95 and 99 % of the
+    probability within the axes. In one dimension it shows a histogram under the density. The
+    density is that of the model on all rows, on the scale of its variables (not of their
+    logarithms, for instance), and scaled to 1 within the axes.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned.
+        The result of `pm.sample`.
     model : pymc.Model, optional
-        Default that of the ``with`` block. Its free variables have one or two entries in all, and
-        are continuous.
+        The model, by default that of the ``with`` block. Its free variables must be continuous and
+        have one or two entries in all.
     var_names : sequence of str, optional
-        All its free variables: the first is across. Default in the order of the model.
+        Names of all free variables, with that of the horizontal axis first. By default in the order
+        of the model.
     path : int
-        So many of the first draws of the first chain are joined by a line; in one dimension it
+        Number of the first draws of the first chain to join by a line. In one dimension the line
         rises with the number of the draw, on an axis at the right.
     ranges : sequence of (float, float), optional
-        Ends of the axes, for each entry. Default what the draws ask for: a mode that none of them
-        is near is then not seen.
+        Ends of the axes, for each entry. By default the axes cover the draws; a mode far from all
+        draws is then not visible.
     resolution : int, optional
-        Points along each axis at which the density is computed, at least 2: default 300 in one
-        dimension and 80 in two, where splines of its logarithm fill in between.
+        Number of points along each axis at which the density is computed, at least 2. The default
+        is 300 in one dimension, and 80 in two, with splines of the logarithm in between.
     ax : matplotlib axes, optional
-        Default new ones.
+        Axes to draw on. New axes by default.
 
     Returns
     -------
     matplotlib axes
-        Those with the density.
+        The axes with the density.
 
     Raises
     ------
     ValueError
         If the model has more than two entries or discrete variables, or another argument does not
-        fit; the message says what to do.
+        fit; the message names the remedy.
 
     Examples
     --------

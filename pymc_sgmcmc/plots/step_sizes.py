@@ -1,4 +1,4 @@
-"""Step sizes over draws."""
+"""Plot of step sizes over draws."""
 
 from typing import Any
 
@@ -14,29 +14,29 @@ from pymc_sgmcmc.plots.style import ORANGE
 __all__ = ["plot_step_sizes"]
 
 DECADES = 1.0
-"""What step sizes span at least on a logarithmic scale."""
+"""Least range of step sizes, in decades, for a logarithmic scale."""
 
 
 @takes(idata=STATS_OF, axes=AXES)
 def plot_step_sizes(idata: Any, *, axes: Any = None) -> np.ndarray:
     """Plot the step size of each step method over draws.
 
-    Draws of tuning are shown, shaded, where they were kept (``discard_tuned_samples=False`` in
+    Draws of tuning are shown with a shade if they were kept (``discard_tuned_samples=False`` in
     `pm.sample`). Draws of the exploration stages of a `CyclicalCosine`, which are not from the
-    posterior, are hatched. The scale is logarithmic where step sizes span a decade or more, but for
+    posterior, are hatched. The scale is logarithmic if step sizes span a decade or more, except for
     cycles.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned. NUTS and HMC have step sizes too.
+        The result of `pm.sample`. NUTS and HMC have step sizes, too.
     axes : array of matplotlib axes, optional
-        One for each step method that has a step size. Default new ones.
+        Axes to draw on, one for each step method that has a step size. New axes by default.
 
     Returns
     -------
     array of matplotlib axes, shape (step methods,)
-        In the order of `pm.sample`.
+        Axes in the order of `pm.sample`.
 
     Raises
     ------
@@ -80,14 +80,14 @@ def _is_logarithmic(values: np.ndarray, kept: np.ndarray) -> bool:
     positive = values[np.isfinite(values) & (values > 0)]
     if not len(positive) or np.log10(positive.max() / positive.min()) < DECADES:
         return False
-    return not (kept[:, 1:] > 2 * kept[:, :-1]).any()  # cycles come down to almost 0
+    return not (kept[:, 1:] > 2 * kept[:, :-1]).any()  # cycles fall to almost 0
 
 
 def _stages(idata: Any, paths: Paths) -> dict[int, np.ndarray]:
-    """Which draws explore, (draws,), by the number of the step method.
+    """Return masks of the draws that explore, (draws,), by the number of the step method.
 
-    The stats of several step methods are not told apart by name: those with stages are the ones
-    whose step sizes change after tuning.
+    The stats of several step methods have no names. The step methods with stages are identified as
+    those whose step sizes change after tuning.
     """
     if sampler_stat(idata, "sampling") is None:
         return {}
@@ -101,7 +101,7 @@ def _stages(idata: Any, paths: Paths) -> dict[int, np.ndarray]:
 
 
 def _hatch(ax: Any, draw: np.ndarray, explores: np.ndarray) -> None:
-    """Mark the runs of draws that explore."""
+    """Hatch the consecutive draws of each exploration stage."""
     change = np.flatnonzero(np.diff(np.concatenate([[0], explores, [0]]).astype(int)))
     for start, stop in change.reshape(-1, 2):
         ax.axvspan(

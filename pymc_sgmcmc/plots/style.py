@@ -1,4 +1,4 @@
-"""Colours, lines and legends of all plots: distinct to colour-blind readers (Okabe and Ito)."""
+"""Colours, lines and legends of all plots, distinct for colour-blind readers (Okabe and Ito)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,26 +21,27 @@ __all__ = [
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 SKY, VERMILION, BLACK = "#56B4E9", "#D55E00", "#000000"
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK)  # its yellow is too light for lines
+# Without the yellow of Okabe and Ito, which is too light for lines.
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK)
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), "-.")
 
 RIGHT, WRONG = BLUE, VERMILION
 BACKGROUND = "0.9"
 EXPECTED = {"color": "0.25", "linestyle": "--", "linewidth": 1}
-"""A line for what a figure is to be."""
+"""Style of the line at an expected value."""
 
 NAMED = 12
-"""Lines that a legend names; where there are more, it names none of them."""
+"""Largest number of chains that a legend names. If there are more, it names none."""
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour and dashes of a chain, or of a sampler, counted from 0: 28 different ones."""
+    """Return colour and dashes of a chain or sampler, counted from 0; 28 styles are different."""
     dashes = DASHES[number // len(COLOURS) % len(DASHES)]
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes}
 
 
 def add_legend(axes: Sequence[Any], *, ours: bool) -> None:
-    """One legend for all axes: above the figure if that is `ours`, else in the first of them."""
+    """Add one legend for all axes: above the figure if it is `ours`, else in the first axes."""
     handles = {}
     for ax in axes:
         handles |= {

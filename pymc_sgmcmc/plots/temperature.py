@@ -1,4 +1,4 @@
-"""The kinetic temperature over draws, against what it is to be."""
+"""Plot of the kinetic temperature over draws, and of its expected value."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from pymc_sgmcmc.results.temperature import kinetic_temperature
 __all__ = ["plot_temperature"]
 
 ERRORS = 2
-"""Half an interval, in Monte Carlo standard errors: it holds the mean in 95 % of all runs."""
+"""Half-width of an interval that holds the mean in 95 % of all runs, in standard errors."""
 
 
 @takes(idata=STATS_OF, temperature=Optional(Numbers(ndim=1)), window=Optional(Whole()), axes=AXES)
@@ -36,32 +36,34 @@ def plot_temperature(
     window: int | None = None,
     axes: Any = None,
 ) -> np.ndarray:
-    """Plot the kinetic temperature p.p / d of each chain: over draws, and its mean.
+    """Plot the kinetic temperature p.p / d of each chain, over draws and as a mean.
 
-    On the left means over windows of draws, which show whether the chain has settled; tuning is
-    shaded where it was kept. On the right the mean of each chain with two Monte Carlo standard
-    errors to either side, as `kinetic_temperature` has them. The dashed line is what it is to be.
+    The left axes show means over windows of draws, and whether the chain has settled. Tuning is
+    shaded if it was kept. The right axes show the mean of each chain with two Monte Carlo standard
+    errors to either side, as in `kinetic_temperature`. The dashed line is the expected temperature.
 
-    A mean above it: gradient noise heats the chain, the step size is too long, or the chain had not
-    settled. A thermostat with one friction is at its temperature whatever is wrong with the draws.
+    A mean above the line means that gradient noise heats the chain, that the step size is too long,
+    or that the chain had not settled. A thermostat with one friction keeps its temperature even if
+    the draws are wrong.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, from a step method with a momentum.
+        The result of `pm.sample` with a step method that has a momentum.
     temperature : float or sequence of float, optional
-        What it is to be, T > 0, of the step method or of each of them. Default what `Santa` says
-        for each draw, or what `running_sums` says, or else 1: that of the posterior. Where Santa
-        anneals beside others, whose stats are not told apart, no line is drawn by default.
+        Expected temperature T > 0, of all step methods or of each. By default the temperature that
+        `Santa` reports for each draw, or that `running_sums` holds, or 1, that of the posterior. No
+        line is drawn by default if Santa anneals beside other step methods, because their stats
+        cannot be told apart.
     window : int, optional
-        Draws in a window, default a fiftieth of them.
+        Number of draws in a window, by default a fiftieth of the draws after tuning.
     axes : array of matplotlib axes, optional
-        Two for each step method that has a momentum. Default new ones.
+        Axes to draw on, two for each step method that has a momentum. New axes by default.
 
     Returns
     -------
     array of matplotlib axes, shape (step methods, 2)
-        Step methods are in the order of `pm.sample`.
+        Axes with the step methods in the order of `pm.sample`.
 
     Raises
     ------
@@ -114,16 +116,16 @@ def _draw_means(ax: Any, labels: list[str], mean: np.ndarray, mcse: np.ndarray) 
 
 
 def _expected(idata: Any, paths: Paths, number: int) -> Any:
-    """T of the step method of that number among those with a momentum: one, or for each draw.
+    """Return T of step method `number` among those with a momentum, or None if unknown.
 
-    None: it is not known.
+    T is one number, or one for each draw.
     """
     anneals = sampler_stat(idata, "temperature") is not None
     if anneals:
         planned = stat_paths(idata, "temperature", "")
         if planned.values.shape == paths.values.shape:
             return planned.values[0, :, number]
-    if samplers_in(idata) == paths.samplers:  # else it is not known which is which
+    if samplers_in(idata) == paths.samplers:  # otherwise numbers do not match
         known = running_sums(idata, number)["temperature"].values
         known = known[np.isfinite(known) & (known > 0)]
         if len(known):

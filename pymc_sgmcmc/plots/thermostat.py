@@ -1,4 +1,4 @@
-"""The friction of a thermostat over draws, and its distribution."""
+"""Plot of the friction of a thermostat over draws, and of its distribution."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,38 +36,39 @@ def plot_thermostat(
     window: int | None = None,
     axes: Any = None,
 ) -> np.ndarray:
-    """Plot the friction xi of a thermostat: over draws, and its distribution.
+    """Plot the friction xi of a thermostat, over draws and as a distribution.
 
-    On the left each draw, pale, and means over windows of draws; on the right histograms of the
-    draws after tuning. Of a friction for each coordinate, or a matrix of them, it is the mean.
+    The left axes show each draw as a pale line, and means over windows of draws. The right axes
+    show histograms of the draws after tuning. If there is a friction for each coordinate, or a
+    matrix of frictions, the plot shows their mean.
 
-    It is to hover around one level before tuning ends, the same in all chains: then the gradient
-    noise is balanced. That level is the injected diffusion A over the temperature, and above it by
-    the noise h V / (2 T) of gradients of variance V.
+    The friction should reach a level before tuning ends, the same in all chains; gradient noise is
+    then balanced. The level is the injected diffusion A over the temperature T, plus h V / (2 T)
+    for the noise of gradients of variance V.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, from a step method with a thermostat. Draws of tuning are shown,
-        shaded, where they were kept.
+        The result of `pm.sample` with a step method that has a thermostat. Draws of tuning are
+        shown with a shade if they were kept.
     diffusion : float or sequence of float, optional
-        A of the step method, or of each of them: a dashed line. It is not among the sample stats;
-        that of `SGNHT` is 1 by default.
+        Diffusion A of all step methods, or of each, drawn as a dashed line. The sample stats do not
+        hold it; that of `SGNHT` is 1 by default.
     window : int, optional
-        Draws in a window, default a fiftieth of them.
+        Number of draws in a window, by default a fiftieth of the draws after tuning.
     axes : array of matplotlib axes, optional
-        Two for each step method with a thermostat. Default new ones.
+        Axes to draw on, two for each step method with a thermostat. New axes by default.
 
     Returns
     -------
     array of matplotlib axes, shape (step methods, 2)
-        Step methods are in the order of `pm.sample`.
+        Axes with the step methods in the order of `pm.sample`.
 
     Raises
     ------
     ValueError
-        If no step method has a thermostat, `diffusion` is negative or not one for each of them, or
-        `window` is below 1.
+        If no step method has a thermostat, `diffusion` is negative or has a wrong number of values,
+        or `window` is below 1.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def plot_thermostat(
 
 
 def _draw_distributions(ax: Any, values: np.ndarray) -> None:
-    """Histograms of all chains, (chains, draws), with the same bins; across."""
+    """Draw horizontal histograms of all chains, (chains, draws), with the same bins."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return

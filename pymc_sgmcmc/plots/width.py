@@ -1,4 +1,4 @@
-"""The width of the draws in each coordinate, as the gradients that the chains saw judge it."""
+"""Plot of the width of the draws in each coordinate, judged by the gradients of the chains."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,29 +29,30 @@ def plot_width(
     kind: str = "direct",
     ax: Any = None,
 ) -> Any:
-    """Plot the variance of the draws over what the gradients say it should be, by coordinate.
+    """Plot the ratio of the variance of the draws to the one that gradients imply, by coordinate.
 
-    It is what `check` looks at: for draws of the posterior the mean of (q - mean) dU/dq is 1 in
-    every coordinate, and for others about the ratio of their variance to the right one. A point
-    outside the grey band whose interval does not reach 1 is an alarm: intervals are of so many
-    standard errors as are significant with all coordinates looked at together. With a dense metric
-    coordinates are directions, each under the name of the coordinate that it mostly is; a
-    coordinate that none of them mostly is has no row.
+    `check` judges the same ratio. For draws of the posterior the mean of (q - mean) dU/dq is 1 in
+    every coordinate. For other draws it is about the ratio of their variance to the right one. A
+    point outside the grey band whose interval does not reach 1 is an alarm. The half-width of an
+    interval is the number of standard errors that is significant for all coordinates together. With
+    a dense metric coordinates are directions, each named after its main coordinate; a coordinate
+    that is main in no direction has no row.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, from step methods of this package.
+        The result of `pm.sample` with step methods of this package.
     model : pymc.Model, optional
-        For the names of the coordinates; default that of the ``with`` block. Without one they are
-        numbers.
+        The model, by default that of the ``with`` block, for the names of the coordinates. Without
+        a model the names are numbers.
     var_names : str or sequence of str, optional
-        Free variables of the model, default all.
+        Names of free variables of the model, by default all.
     kind : {"direct", "implied"}
-        "direct": from the gradients at the draws. "implied": from the sampler's balance of momenta
-        and gradients, often with a smaller error, but not of all samplers. `check` looks at both.
+        Kind of the ratio. "direct" uses the gradients at the draws. "implied" uses the sampler's
+        balance of momenta and gradients; it often has a smaller error, but does not exist for all
+        samplers. `check` judges both.
     ax : matplotlib axes, optional
-        Default new ones, as high as the number of coordinates asks for.
+        Axes to draw on. New axes by default, with a height for the number of coordinates.
 
     Returns
     -------
@@ -61,8 +62,8 @@ def plot_width(
     Raises
     ------
     ValueError
-        If there is nothing to judge the width by, no such variable, or nothing of that kind; the
-        message says what it takes.
+        If the data hold no sums to judge the width by, no such variable, or no ratio of that kind;
+        the message names the remedy.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def _other(kind: str) -> str:
 
 
 def _names(idata: Any, model: Model | None, var_names: Any) -> dict[int, str] | None:
-    """Names of the coordinates to show by their number; None: there is no model to name them."""
+    """Return the names of the coordinates to show, by number; None without a model."""
     model = Model.get_context(error_if_none=False) if model is None else model
     if model is None:
         if var_names is not None:

@@ -1,1 +1,1 @@
-"""The negative log posterior U and its gradient on any rows, and the sources of batches."""
+"""The negative log-posterior U and its gradient on any rows, and the sources of batches."""

@@ -1,7 +1,7 @@
-"""Sources of minibatches: which rows each inner step sees.
+"""Sources of minibatches: the rows of each inner step.
 
-A source is stateless code around a small state (a tuple of ints) that the step method keeps,
-so that a chain can be checkpointed, and copied for population sampling.
+The state of a source is a tuple of a few ints that the step method keeps, so that a chain can be
+checkpointed, and copied for population sampling.
 """
 
 from abc import ABC, abstractmethod
@@ -23,11 +23,11 @@ __all__ = ["SOURCES", "BatchSource", "Blocks", "Epochs", "Random"]
 State = tuple[int, ...]
 
 MANY = 2**10
-"""From so many row indices at once on, compiled code makes them faster than NumPy's generator."""
+"""Number of row indices from which on compiled code is faster than NumPy's generator."""
 
 
 class BatchSource(ABC):
-    """Draws row indices from a generator.
+    """Source of row indices, drawn from a random generator.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class BatchSource(ABC):
     largest : sequence of int
         Rows in the largest batch of each group that will ever be drawn.
     moving : collection of shared variables, optional
-        Those that other step methods move from draw to draw: no copy of them is kept.
+        Variables that other step methods change from draw to draw: no copy of them is kept.
     """
 
     independent: ClassVar[bool] = True
@@ -55,29 +55,29 @@ class BatchSource(ABC):
     def draw(
         self, state: State, rng: np.random.Generator, n_rows: int, steps: int, size: int
     ) -> tuple[np.ndarray, State]:
-        """What `slices` takes at each of `steps` inner steps, and the new state."""
+        """Draw the entries for `slices` of `steps` inner steps; return them and the new state."""
 
     def any(self, rng: np.random.Generator, n_rows: int, size: int) -> np.ndarray:
-        """One step's batch, whatever the state is."""
+        """Draw the batch of one step, for any state."""
         return _integers(rng, n_rows, (1, size))
 
     def slices(self, group: RowGroup, rows: TensorVariable) -> dict[Variable, Variable]:
-        """What takes the place of the group's row data, given one step's entry of `draw`."""
+        """Return replacements for the row data of `group`, given one step's entry of `draw`."""
         return group.slices(rows)
 
     def take(self, array: TensorVariable, rows: TensorVariable) -> TensorVariable:
-        """The same of an array that is `arranged`, by its first axis."""
+        """Return one step's rows, along the first axis, of an array from `arranged`."""
         return take_rows(array, rows)
 
     def arranged(self, array: np.ndarray, k: int) -> np.ndarray:
-        """An array with a row for each row of group k, as `take` wants it."""
+        """Return an array that has a row for each row of group k, in the order for `take`."""
         return array
 
     def refresh(self) -> None:
-        """Look at the data again: `pm.set_data` may have changed them."""
+        """Read the data again, as `pm.set_data` may have changed them."""
 
     def share(self, n_rows: int, size: int) -> float:
-        """The variance of a batch's mean, relative to that of independent rows."""
+        """Return the variance of a batch's mean, relative to that of independent rows."""
         return 1.0
 
 
@@ -85,7 +85,7 @@ class BatchSource(ABC):
 class Random(BatchSource):
     """Rows with replacement, shape (steps, size), drawn independently at every inner step.
 
-    A batch of as many rows as there are holds each of them once.
+    A batch as large as the data holds each row once.
     """
 
     def draw(self, state, rng, n_rows, steps, size):
@@ -101,9 +101,9 @@ class Random(BatchSource):
 class Blocks(BatchSource):
     """Contiguous blocks of shuffled rows, as bounds (steps, 2), drawn independently at every step.
 
-    The data are shuffled once, into a copy that ends with its own beginning, so that every row is
-    the first of a block equally often. What moves from draw to draw has no copy: its rows are
-    looked up in the order of the shuffle.
+    The data are copied once in shuffled order, with the beginning repeated at the end, so that
+    every row is the first of a block equally often. Variables that change from draw to draw have
+    no copy: their rows are looked up in the shuffled order.
     """
 
     def __init__(self, groups, largest, moving=()):
@@ -180,11 +180,11 @@ class Epochs(BatchSource):
     """Shuffled passes, shape (steps, size): every row once before any row comes again.
 
     A batch may hold the end of one pass and the start of the next. Within a pass the noise of
-    the gradient is correlated and sums to zero, so that no formula for the noise of independent
-    batches holds (noise estimates, width checks).
+    the gradient is correlated and sums to zero. Formulas for the noise of independent batches
+    (noise estimates, width checks) do not hold.
 
-    The state is (seed of this pass, rows of it already used). The shuffle is a function of its
-    seed, so that the state stays small whatever the number of rows is.
+    The state is (seed of this pass, number of its rows already used). The shuffle is a function
+    of the seed, so the state is small for any number of rows.
     """
 
     independent = False
@@ -204,7 +204,7 @@ class Epochs(BatchSource):
 
 
 def _integers(rng: np.random.Generator, bound: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent integers in [0, bound): many are a function of a key that `rng` draws."""
+    """Draw independent integers in [0, bound); many are a function of a key drawn by `rng`."""
     size = prod(shape)
     if size < MANY or bound >= 2**32:
         return rng.integers(bound, size=shape)

@@ -1,4 +1,4 @@
-"""The graphs of U: its value, its gradient, and what a control variate needs of each row."""
+"""Graphs of U: its value, its gradient, and the slopes of rows for a control variate."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,14 +22,14 @@ class Potential:
     Parameters
     ----------
     vars : list of value variables
-        What q is made of.
+        The variables whose values make up q.
     shapes : list of tuple of int
     exact : list of TensorVariable
-        The elementwise log-densities of what is not minibatched.
+        The elementwise log-densities that are not minibatched.
     groups : list of RowGroup
-        What is.
+        The minibatched likelihoods.
     predictors : list of list of Predictor, optional
-        Those of each group, where the slopes of rows are kept.
+        Predictors of each group, where the slopes of rows are kept.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Potential:
     def estimator(self, exact_weight: Any = 1.0) -> Callable:
         """Return ``estimate(q, slices, weights)``: graphs of U and its gradient at `q` (d,).
 
-        `slices`: what takes the place of the row data of all groups; `weights`: N_k / n_k for each
-        group; `exact_weight`: that of the prior and the likelihoods that are not minibatched.
+        `slices`: replacements for the row data of all groups; `weights`: N_k / n_k for each group;
+        `exact_weight`: weight of the prior and of the likelihoods that are not minibatched.
         """
         weights, log_density = self._weights(), exact_weight * self._exact
         for group, weight in zip(self.groups, weights, strict=True):
@@ -64,8 +64,8 @@ class Potential:
     def less_anchor(self) -> Callable:
         """Return ``estimate(q, slices, weights, slopes)``, where slopes are kept.
 
-        It is the graph of the gradient of U at `q` less that of its minibatched part at an anchor,
-        (d,). `slopes`: what `row_slopes` gave there, on the rows of the slices.
+        The estimate is the gradient of U at `q` minus the gradient of its minibatched part at an
+        anchor, (d,). `slopes`: values of `row_slopes` at the anchor, for the rows of the slices.
         """
         weights, graphs = self._weights(), [self._gradient(self._exact)]
         kept = [pt.matrix(dtype=pytensor.config.floatX) for _ in self.groups]
@@ -82,7 +82,7 @@ class Potential:
         return estimate
 
     def row_slopes(self, q: TensorVariable, slices: Mapping) -> list[TensorVariable]:
-        """Those of the rows of the slices in the predictors of their group, (n, predictors)."""
+        """Return the slopes of sliced rows in the predictors, (n, predictors) for each group."""
         graphs = [pt.stack([p.slope for p in own], axis=1) for own in self.predictors]
         return self._at(q, slices, [graph.astype(pytensor.config.floatX) for graph in graphs])
 
@@ -94,7 +94,7 @@ class Potential:
         return flat_gradient(_energy(inside(log_density)), self.vars)
 
     def _at(self, q, given: Mapping, graphs: list[TensorVariable]) -> list[TensorVariable]:
-        """The graphs at `q` (d,), with what else is given."""
+        """Return the graphs at `q` (d,), with the replacements in `given`."""
         values = dict(zip(self.vars, self._split(q), strict=True)) | given
         return clone_replace(graphs, values, rebuild_strict=False)
 
@@ -108,6 +108,6 @@ class Potential:
 
 
 def _energy(log_density: TensorVariable) -> TensorVariable:
-    # Before differentiating: log(1 - sigmoid(x)) has a gradient of NaN where the sigmoid is 1,
-    # and -softplus(x), which PyTensor rewrites it to, has none.
+    # Stabilise before differentiating: log(1 - sigmoid(x)) has a gradient of NaN where the sigmoid
+    # is 1; its rewritten form -softplus(x) has a finite one.
     return stabilized(-log_density.astype(pytensor.config.floatX))

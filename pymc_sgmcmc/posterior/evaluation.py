@@ -1,4 +1,4 @@
-"""U and its gradient as numbers: estimated on given rows, or exact in chunks of bounded memory."""
+"""Values of U and its gradient: estimated on given rows, or exact in chunks of bounded memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,14 +13,14 @@ from pymc_sgmcmc.posterior.energy_graph import Potential
 __all__ = ["Evaluation", "Part"]
 
 CHUNK = 2**17
-"""Numbers of row data in one chunk of an exact gradient: 1 MB, which stays in the processor's cache
-from one q to the next. No fewer than there are in a gradient."""
+"""Number of values of row data in one chunk of an exact gradient: 1 MB, which stays in the
+processor's cache from one q to the next. A chunk has at least as many values as a gradient."""
 
 Part = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Evaluation:
-    """Compiles a potential with its weights as inputs, and adds up its chunks.
+    """A compiled potential with its weights as inputs, and sums over chunks of rows.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class Evaluation:
         rows: Sequence[np.ndarray],
         exact_weight: float = 1.0,
     ) -> tuple[float, np.ndarray]:
-        """U and its gradient with the likelihood of `rows` weighted, one weight for each group."""
+        """Return U and its gradient on `rows` of each group, with one weight for each group."""
         value, gradient, *_ = self._call(q, weights, rows, exact_weight)
         return float(value), np.asarray(gradient, dtype=np.float64)
 
     def _call(self, q, weights, rows, exact_weight) -> list[np.ndarray]:
         self.rows_evaluated += max(map(len, rows), default=1)
         return self._function(
-            # Copies: Numba compiles anew for an array that is read-only or not contiguous.
+            # Copy: Numba compiles again for an array that is read-only or not contiguous.
             *(np.array(number, self._dtype) for number in (q, exact_weight, *weights)),
             *(np.ascontiguousarray(row, np.int64) for row in rows),
         )
@@ -66,7 +66,7 @@ class Evaluation:
     def exact(
         self, q: np.ndarray, lengths: Sequence[int], exact_weight: float = 1.0
     ) -> tuple[float, np.ndarray]:
-        """U and its gradient on all rows, `lengths` of them in each group."""
+        """Return U and its gradient on all rows, `lengths` of them in each group."""
         value, gradient = 0.0, np.zeros(self._size)
         for part in self.parts(lengths, exact_weight):
             more, slope = part(q)
@@ -76,7 +76,7 @@ class Evaluation:
     def with_slopes(
         self, q: np.ndarray, lengths: Sequence[int]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The gradient of the minibatched part of U, and the slopes of all rows by group."""
+        """Return the gradient of the minibatched part of U, and the slopes of all rows by group."""
         gradient, slopes = np.zeros(self._size), [[] for _ in self._groups]
         for k, start, stop in self._chunks(lengths):
             weights, rows = self._only(k, 1.0, np.arange(start, stop))
@@ -88,11 +88,11 @@ class Evaluation:
     def on_group(
         self, q: np.ndarray, k: int, rows: np.ndarray, weight: float = 1.0
     ) -> tuple[float, np.ndarray]:
-        """The part of U that is the likelihood of `rows` of group k, times `weight`."""
+        """Return the part of U from `rows` of group k, times `weight`, and its gradient."""
         return self.on_rows(q, *self._only(k, weight, rows), exact_weight=0.0)
 
     def parts(self, lengths: Sequence[int], exact_weight: float = 1.0) -> list[Part]:
-        """Functions of q whose values and gradients add up to those of U."""
+        """Return functions of q whose values and gradients add up to those of U."""
         weights, rows = self._nothing()
         parts: list[Part] = [
             partial(self.on_rows, weights=weights, rows=rows, exact_weight=exact_weight)
@@ -101,7 +101,7 @@ class Evaluation:
         return parts
 
     def _chunks(self, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-        """Groups, and the bounds of rows of theirs that stay in the cache."""
+        """Yield (group, start, stop) for chunks of rows whose data stay in the cache."""
         for k, group in enumerate(self._groups):
             widest = max(np.prod(data.shape) / lengths[k] for data in group.data)
             chunk = max(1, int(max(CHUNK, self._size) / widest))
@@ -112,11 +112,11 @@ class Evaluation:
         return self.on_group(q, k, np.arange(start, stop))
 
     def _only(self, k: int, weight: float, rows: np.ndarray):
-        """Weights and rows that are those of group k alone."""
+        """Return weights and rows for group k alone: other groups have zero weight."""
         weights, every = self._nothing()
         weights[k], every[k] = weight, rows
         return weights, every
 
     def _nothing(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Weights of zero, and the one row that each group must have."""
+        """Return weights of zero, and the one row that each group must have."""
         return np.zeros(len(self._groups)), [np.zeros(1, np.int64)] * len(self._groups)

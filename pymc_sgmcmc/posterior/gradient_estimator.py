@@ -1,4 +1,4 @@
-"""U and its gradient as the kernel sees them: from one batch, in the sampler's coordinates."""
+"""Estimates of U and its gradient for the kernel: from one batch, in the sampler's coordinates."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -16,7 +16,7 @@ __all__ = ["Estimator", "GradientFrame"]
 
 
 class GradientFrame(Protocol):
-    """The numbers that an estimate needs, whoever has found them.
+    """The numbers that an estimate needs, for any method of finding them.
 
     Attributes
     ----------
@@ -25,7 +25,8 @@ class GradientFrame(Protocol):
     control : bool
         Whether the control variate is on.
     anchor, anchor_gradient : array, shape (d,)
-        Its centre, and the gradient of the minibatched part of U there, on all rows.
+        The anchor of the control variate, and the gradient of the minibatched part of U there, on
+        all rows.
     """
 
     coordinates: Coordinates
@@ -37,20 +38,20 @@ class GradientFrame(Protocol):
 class Estimator:
     """Estimates of U and of its gradient in coordinates z, where q = centre + L z.
 
-    With a control variate (Baker et al., 2019), the gradient is ``g(q) - g(anchor) + G``: g the
-    estimate from the batch, G the gradient on all rows at the anchor. Its noise grows with the
-    distance to the anchor, where that of ``g(q)`` grows with the number of rows; both are
-    unbiased. Where rows have predictors, ``g(anchor)`` comes from their slopes there, which are
-    kept; else it is computed from the batch.
+    With a control variate (Baker et al., 2019), the gradient is ``g(q) - g(anchor) + G``, where g
+    is the estimate from the batch and G the gradient on all rows at the anchor. Its noise grows
+    with the distance to the anchor; the noise of ``g(q)`` grows with the number of rows. Both are
+    unbiased. Where rows have predictors, ``g(anchor)`` comes from their stored slopes at the
+    anchor; otherwise it is computed from the batch.
 
     Parameters
     ----------
     target : Target
     source : BatchSource
     moves : bool
-        Whether there is an L; else z = q.
+        Whether there are a centre and an L; else z = q.
     control : bool
-        Whether there is a control variate, which an input then turns on and off.
+        Whether there is a control variate. An input then turns it on and off.
     """
 
     def __init__(self, target: Target, source: BatchSource, moves: bool, control: bool):
@@ -66,7 +67,7 @@ class Estimator:
         self._arranged: tuple[list[np.ndarray] | None, dict[str, np.ndarray]] = None, {}
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
-        """The inputs of `bind`, by name."""
+        """Return the inputs of `bind`, by name."""
         numbers = {}
         if self.moves:
             numbers |= {"centre": of.coordinates.centre, "factor": of.coordinates.factor}
@@ -79,7 +80,7 @@ class Estimator:
         return numbers
 
     def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
-        """Variables for the numbers: all have their shapes, but for what there is of each row."""
+        """Return variables for the numbers, of fixed shapes except the number of rows."""
         return {
             name: pt.tensor(
                 name,
@@ -90,7 +91,10 @@ class Estimator:
         }
 
     def _slopes(self, of: GradientFrame) -> dict[str, np.ndarray]:
-        """The slopes of all rows at the anchor, as the source wants them; else zeros."""
+        """Return the slopes of all rows at the anchor, as arranged by the source.
+
+        Where the control variate is off, the slopes are zeros or those of an earlier anchor.
+        """
         slopes = self._arranged[0]
         if of.control:
             slopes = self._target.row_slopes(of.anchor)
@@ -107,8 +111,8 @@ class Estimator:
     def bind(self, numbers: Mapping[str, TensorVariable]) -> Callable:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
 
-        `rows`: one step's entry of what the batch source draws, for each group; `weights`:
-        N_k / n_k for each group.
+        `rows`: one step's entry from the batch source, for each group; `weights`: N_k / n_k for
+        each group.
         """
 
         def estimate(z, rows, weights):
@@ -137,7 +141,7 @@ class Estimator:
         return estimate
 
     def _at_anchor(self, numbers, slices, weights, on):
-        """The batch's gradient at the anchor; where that is off, one row's, to save the work."""
+        """Return the batch's gradient at the anchor; if control is off, one row's, to save work."""
         kept = {}
         for group in self.groups:
             for data in group.data:

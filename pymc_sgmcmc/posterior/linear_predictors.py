@@ -1,8 +1,8 @@
-"""Predictors: affine functions of q through which alone the likelihood of a row depends on q.
+"""Predictors: affine functions of q that determine the likelihood of a row.
 
-For a linear regression they are X @ beta and the logarithm of the scale. What a control variate
-needs of a row at its anchor are then the slopes of the likelihood in them, which can be kept; and
-one product with X takes the difference of slopes to q.
+The predictors of a linear regression are X @ beta and the logarithm of the scale. A control variate
+then needs only the slopes of each row's likelihood in the predictors at its anchor. These slopes
+can be kept, and one product with X maps a difference of slopes to a gradient in q.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,26 +35,26 @@ _MOVES = (DimShuffle, Reshape, Subtensor, AdvancedSubtensor, Sum, Join, MakeVect
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """One number of each row of a group.
+    """One predictor: a number for each row of a group.
 
     Attributes
     ----------
     value, slope : TensorVariable
-        The predictor, and minus the derivative of the row's log-likelihood in it, (n,): functions
-        of q and of the slices.
+        The predictor, and minus the derivative of the row's log-likelihood with respect to it,
+        (n,): functions of q and of the slices.
     """
 
     value: TensorVariable
     slope: TensorVariable
 
     def pull(self, slopes: TensorVariable, vars: Sequence[TensorVariable]) -> TensorVariable:
-        """The gradient in q, (d,), of what has these slopes (n,) in the predictor."""
+        """Return the gradient in q, (d,), of a function with slopes (n,) in the predictor."""
         known = {self.value: slopes.astype(self.value.dtype)}
         return flat_gradient(None, vars, known)
 
 
 def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Predictor] | None:
-    """The predictors of a group, functions of `vars`; None where we see none."""
+    """Return the predictors of a group, functions of `vars`; None if none are found."""
     terms = [inside(term) for term in group.terms]
     ways = _Ways(terms, group, vars)
     rows = ways.back(terms, ways.is_row, through=(Elemwise, Alloc, SpecifyShape))
@@ -83,7 +83,10 @@ def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Pre
 def _derivatives(
     value: TensorVariable, cut: Mapping[Variable, tuple[TensorVariable, TensorVariable]]
 ) -> dict[Variable, TensorVariable]:
-    """The derivatives of `value` in the variables of a cut: at a value, by a symbol for it."""
+    """Return the derivatives of `value` in the variables of `cut`.
+
+    `cut`: for each variable, the value at which to differentiate, and a symbol for differentiation.
+    """
     symbols = {x: symbol for x, (_, symbol) in cut.items()}
     freed = clone_replace(value, symbols, rebuild_strict=False)
     gradients = pt.grad(stabilized(freed), list(symbols.values()), disconnected_inputs="ignore")
@@ -92,7 +95,7 @@ def _derivatives(
 
 
 class _Ways:
-    """The ways from `vars` to `terms`: what depends on vars, is affine in them, and has rows."""
+    """The paths from `vars` to `terms`: variables that depend on vars, are affine, or have rows."""
 
     def __init__(self, terms, group: RowGroup, vars: Sequence[TensorVariable]):
         self.depends, self.affine = set(vars), set(vars)
@@ -106,7 +109,7 @@ class _Ways:
                 self.affine.update(node.outputs)
 
     def is_row(self, x: Variable) -> bool:
-        """A number of each row, affine in vars, or the same number for all rows."""
+        """Return whether `x` has a number of each row, affine in vars, or one for all rows."""
         one = all(x.type.broadcastable)
         return not one and x in self.affine if x in self.of_rows else one
 
@@ -114,11 +117,11 @@ class _Ways:
         return x in self.affine and all(x.type.broadcastable)
 
     def back(self, ends, is_cut: Callable, through: tuple[type, ...]) -> list[Variable] | None:
-        """Go back from `ends` to variables that `is_cut`; None where other operations are met."""
+        """Go back from `ends` to variables that `is_cut`; None if other operations are met."""
         ways, seen, found = [*ends], set(), []
         while ways:
             x = ways.pop()
-            # No derivative goes through conditions.
+            # Derivatives do not pass through variables that are not floats, such as conditions.
             if x not in self.depends or x in seen or x.dtype not in float_dtypes:
                 continue
             seen.add(x)
@@ -132,7 +135,7 @@ class _Ways:
 
 
 def _is_linear(node: Apply, through: Sequence[Variable]) -> bool:
-    """Whether the outputs are affine in those inputs that `through` are."""
+    """Return whether the outputs of `node` are affine in its inputs `through`."""
     op = node.op
     if node.outputs[0].dtype not in float_dtypes:
         return False

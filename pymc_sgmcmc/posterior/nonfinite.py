@@ -1,4 +1,4 @@
-"""Which part of a model is not finite at a point: the variable, the rows and the coordinate."""
+"""Search for the part of a model that is not finite at a point: variable, rows, coordinate."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,21 +20,22 @@ REMEDY = (
 )
 
 NAMED = 3
-"""Rows and coordinates that are named, at most."""
+"""Largest number of rows, and of coordinates, that are named."""
 
 
 def culprit(target: Target, q: np.ndarray) -> str:
-    """Return what is not finite at `q` (d,), in words; empty where all of it is.
+    """Describe the part of the model that is not finite at `q` (d,); empty if all is finite.
 
-    The first of: a term of the log-density whose value is infinite or NaN, with its rows; a term
-    whose gradient is, with its rows where they separate. Interpreted: seconds, and no compiler.
+    The description names the first term of the log-density whose value is infinite or NaN, with its
+    rows; else the first term with such a gradient, with its rows where they separate. Graphs are
+    interpreted, which takes seconds and no compiler.
     """
     with np.errstate(all="ignore"):
         return _of_values(target, q) or _of_gradients(target, q)
 
 
 def is_transformed(target: Target) -> np.ndarray:
-    """Whether each coordinate is that of a variable on a transformed scale, (d,) of bool."""
+    """Return whether each coordinate belongs to a transformed variable, (d,) of bool."""
     model = target.model
     transforms = [model.rvs_to_transforms[model.values_to_rvs[var]] for var in target.vars]
     sizes = [int(np.prod(shape)) for shape in target.shapes]
@@ -42,7 +43,7 @@ def is_transformed(target: Target) -> np.ndarray:
 
 
 def without_derivative(target: Target, q: np.ndarray) -> str:
-    """Return the same where all values are finite and a gradient is not; else empty."""
+    """Describe a gradient that is not finite where all values are; empty if there is none."""
     with np.errstate(all="ignore"):
         return "" if _of_values(target, q) else _of_gradients(target, q)
 
@@ -88,7 +89,7 @@ def _of_gradients(target: Target, q: np.ndarray) -> str:
 
 
 def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
-    """The first rows of an observed variable that alone have such a gradient, if rows separate."""
+    """Return the first rows of `rv` whose own gradient is not finite, if its rows separate."""
     if rv not in target.model.observed_RVs or not rv.type.ndim:
         return []
     group = target.row_group(rv)
@@ -99,7 +100,7 @@ def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
 
 
 def _search(is_fine: Callable[[np.ndarray], bool], length: int) -> list[int]:
-    """The first `NAMED` of the rows that are not fine by themselves, by halving."""
+    """Return the first `NAMED` rows that are not fine by themselves, found by halving."""
     found, waiting = [], [np.arange(length)]
     while waiting and len(found) < NAMED:
         rows = waiting.pop()
@@ -113,7 +114,7 @@ def _search(is_fine: Callable[[np.ndarray], bool], length: int) -> list[int]:
 
 
 def _gradient(potential: Potential, groups: Sequence[RowGroup]) -> Callable:
-    """The gradient of U at q, on all rows of what has no group, else on those that are given."""
+    """Return the gradient of U as a function of q, and of the rows of each of `groups`."""
     q = pt.vector("q", dtype=pytensor.config.floatX, shape=(potential.size,))
     rows = [pt.lvector() for _ in groups]
     slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}

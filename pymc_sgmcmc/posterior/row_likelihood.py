@@ -1,4 +1,4 @@
-"""The log-likelihood of single rows, as a function of the draw and of which rows."""
+"""Log-likelihood of single rows, as a function of the draw and of the indices of rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,15 +27,16 @@ class RowTerm:
     Parameters
     ----------
     model : pymc.Model
-        Without `pm.Minibatch`.
+        A model without `pm.Minibatch`.
     rv : TensorVariable
         The observed variable.
     term : TensorVariable
         Its log-likelihood, a function of value variables and of the slices of `group`.
     group : RowGroup or None
-        None: the rows do not separate, and all of them are computed at once.
+        The likelihood as a function of its rows. None: the rows do not separate, and all of them
+        are computed at once.
     point : dict
-        A draw: the value variables by name.
+        A draw: the values of the value variables by name.
     """
 
     def __init__(
@@ -61,18 +62,21 @@ class RowTerm:
             self.shape = (group.length(), *one.shape[1:])
 
     def arguments(self, point: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """What the function is called with at a draw."""
+        """Return the arguments of `__call__` at a draw."""
         return [np.asarray(point[var.name], dtype=var.dtype) for var in self._values]
 
     def __call__(self, arguments: Sequence[np.ndarray], rows: np.ndarray | None) -> np.ndarray:
-        """The log-likelihood of `rows`, (len(rows), ...); of all, where they do not separate."""
+        """Return the log-likelihood of `rows`, (len(rows), ...); None: all, if inseparable."""
         if self._group is not None:
             return self._function(*arguments, rows)[0]
         (whole,) = self._function(*arguments)
         return whole if rows is None else whole[rows]
 
     def chunks(self, rows: np.ndarray | None) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Where each part of `rows` (None: all) is among them, and it: it stays in the cache."""
+        """Yield (slice into the result, chunk of `rows`); None: all rows.
+
+        The data of a chunk fit into the processor's cache. Rows that do not separate are one chunk.
+        """
         if self._group is None:
             yield ..., rows
             return
@@ -86,7 +90,7 @@ class RowTerm:
 def row_terms(
     model: Model, observed: Sequence[TensorVariable], point: Mapping[str, np.ndarray]
 ) -> list[RowTerm]:
-    """Those of some observed variables of a model without `pm.Minibatch`."""
+    """Return the row terms of some observed variables of a model without `pm.Minibatch`."""
     terms, _ = without_sparse(log_density_terms(model, {}))
     planner = Planner(model, terms, point, {}, {}, apart=False)
 

@@ -17,7 +17,7 @@ from pymc_sgmcmc._utils.flat import entry_name, shaped
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.full_data import full_data
-from pymc_sgmcmc.model.inspection import check_dims, check_model, refuse_missing, values_at
+from pymc_sgmcmc.model.inspection import check_dims, check_variables, refuse_missing, values_at
 from pymc_sgmcmc.model.log_density import log_density_terms
 from pymc_sgmcmc.model.support import check_initial_point
 from pymc_sgmcmc.model.total_sizes import total_sizes
@@ -40,8 +40,8 @@ __all__ = ["Target"]
 _log = logging.getLogger("pymc.sgmcmc")
 
 KEPT = 2**21
-"""Slopes of rows that a chain keeps, at most: 16 MB of them, and once more where rows are in
-blocks, whatever the number of rows is."""
+"""Largest number of slopes of rows that a chain keeps, for any number of rows: 16 MB, and as much
+again where rows are drawn in blocks."""
 
 
 class Target:
@@ -49,36 +49,37 @@ class Target:
 
     q is the flat vector of the unconstrained values of `vars`. The prior is that of the whole
     model with its Jacobians, never scaled; k runs over groups of likelihoods (observed variables,
-    and Potentials that have a value for each row of data) that share their rows. What is not
-    minibatched counts as prior.
+    and Potentials that have a value for each row of data) that share their rows. Likelihoods that
+    are not minibatched count as prior.
 
     Parameters
     ----------
     model : pymc.Model
     vars : list of value variables
-        What is sampled; all other free variables are shared inputs.
+        The sampled variables; all other free variables are shared inputs.
     batch_size : int, mapping of str to (int or None), or None
         Rows in a batch, for all groups or by the name of the row dimension or of an observed
-        variable or Potential. None: the exact likelihood, or what the model's `pm.Minibatch` says.
+        variable or Potential. None: the exact likelihood, or the batches of a `pm.Minibatch` in the
+        model.
         "auto": minibatches wherever rows separate, and exact likelihoods elsewhere.
     rows : mapping of str to int or None, optional
-        The row axis of data by name, where it is not found rightly; None: not sliced.
+        Axis of rows of data by name, where the axis found is wrong; None: the data are not sliced.
     initial_point : dict, optional
         Values of the value variables by name; default the model's initial point.
     backend : Backend, optional
-        How `value_and_gradient` is compiled.
+        Compiler of `value_and_gradient`.
     keeps_slopes : bool
-        Whether a control variate is to keep the slopes of each row at its anchor, if it can.
+        Whether a control variate keeps the slopes of each row at its anchor, if possible.
 
     Attributes
     ----------
     model : pymc.Model
-        The one given, on all rows: without `pm.Minibatch`.
+        The given model on all rows, without `pm.Minibatch`.
     size : int
         d, the length of q.
     decisions : list of Decision
-        For each observed variable, and each Potential that might have been minibatched, whether it
-        is, and how or why not.
+        For each observed variable, and each Potential that might have been minibatched, whether
+        and how it is minibatched, or why not.
     groups : list of RowGroup
         The minibatched likelihoods.
     shared : dict
@@ -90,7 +91,7 @@ class Target:
     ------
     RowsDoNotSeparate
         If the user gives a batch size for a log-likelihood that is not a sum over rows of data; the
-        message names it and says why it is none.
+        message names the log-likelihood and the reason.
     ValueError, TypeError
         If the model or an argument cannot be honoured.
     """
@@ -107,7 +108,7 @@ class Target:
         keeps_slopes: bool = False,
     ):
         given, model = model, full_data(model)
-        check_model(model, vars)
+        check_variables(vars)
         check_dims(model)
         point = dict(model.initial_point() if initial_point is None else initial_point)
         missing = [var.name for var in model.value_vars if var.name not in point]
@@ -169,7 +170,7 @@ class Target:
     def _plan(
         self, requests: Sequence[BatchRequest], joined: Sequence[Joined], batch_size: Any
     ) -> list[Plan]:
-        """Decide of each likelihood: one of many stays joined unless its rows do not separate."""
+        """Plan each request; a joined likelihood is split if its rows do not separate."""
         self._terms |= {one.variable: one.variable for one in joined}
         plans = [
             self._planner.plan(request) for request in with_joined(requests, joined, batch_size)
@@ -184,7 +185,7 @@ class Target:
         return self._plan(requests, kept, batch_size)
 
     def _group(self) -> None:
-        """Put likelihoods together that share their rows; raise if they have two batch sizes."""
+        """Group likelihoods that share their rows; raise ValueError if their batch sizes differ."""
         members: dict[object, list[Plan]] = {}
         for plan in self._plans:
             members.setdefault(plan.key, []).append(plan)
@@ -202,7 +203,7 @@ class Target:
             self._cures.append(plans[0].request.exact())
 
     def _decide(self, plans: Sequence[Plan], shapes) -> list[Decision]:
-        """The decisions, with those on which nothing had to be decided."""
+        """Return the decisions, with one also for each observed variable without a request."""
         made = {plan.request.variable: plan.decision for plan in plans}
         for one in self._joined:
             decision = made.pop(one.variable, Decision(one.variable.name, sum(one.rows)))
@@ -212,7 +213,7 @@ class Target:
         return list((others | made).values())
 
     def _exact(self, terms) -> tuple[list[TensorVariable], list[Computed]]:
-        """The log-densities of what is not minibatched, and the functions of data in them."""
+        """Return the log-densities that are not minibatched, and the functions of data in them."""
         found = [self._planner.exact(term) for term in terms]
         return [term for term, _ in found], [one for _, computed in found for one in computed]
 
@@ -235,14 +236,14 @@ class Target:
 
     @property
     def batch_sizes(self) -> list[int]:
-        """Rows in a batch of each group; where that is to be tuned, at most those there are now."""
+        """Rows in a batch of each group; a tuned size is at most the present number of rows."""
         if not self._automatic:
             return self._sizes
         lengths = self.check_lengths().tolist()
         return [min(n, size) for n, size in zip(lengths, self._sizes, strict=True)]
 
     def check_lengths(self) -> np.ndarray:
-        """Return the number of rows of each group now (groups,); raise if a batch exceeds it."""
+        """Return the present number of rows (groups,); raise ValueError if a batch exceeds it."""
         for data in (*self._matrices, *self._computed):
             data.refresh()
         lengths = [group.length() for group in self.groups]
@@ -256,7 +257,7 @@ class Target:
         return np.array(lengths, dtype=np.int64)
 
     def examine(self) -> np.ndarray:
-        """Return `check_lengths()`, after a new look at data that `pm.set_data` has changed."""
+        """Check data changed by `pm.set_data` again, and return `check_lengths()`."""
         for total in self._total_sizes:
             total.check()
         lengths, data, self._storage = self.check_lengths(), self._data(), self._data_storage()
@@ -282,32 +283,33 @@ class Target:
             ) from error
 
     def data_changed(self) -> bool:
-        """Whether other arrays are behind the data than at the last `examine`.
+        """Return whether the data have other arrays than at the last `examine`.
 
-        `pm.set_data` in a callback puts them there, or a step method that imputes data.
+        `pm.set_data` in a callback replaces them, or a step method that imputes data.
         """
         for storage, before in zip(self._storage, self._examined, strict=True):
-            if storage[0] is not before:  # a plain loop: this is asked at every draw
+            if storage[0] is not before:  # a plain loop for speed: called at every draw
                 return True
         return False
 
     def _data_storage(self) -> list[list[np.ndarray]]:
-        """Where the shared variables of the model keep their arrays, each a list of one."""
+        """Return the storage of the model's shared variables, each a list of one array."""
         return [leaf.container.storage for leaf in self._data_leaves]
 
     def _data(self) -> list[np.ndarray]:
-        """The arrays behind the shared variables of the model, not copied."""
+        """Return the arrays of the model's shared variables, not copied."""
         return [leaf.get_value(borrow=True) for leaf in self._data_leaves]
 
     @cached_property
     def others(self) -> frozenset[SharedVariable]:
-        """What stands for the variables that are not sampled: it moves from draw to draw."""
+        """Shared variables for the variables that are not sampled: they change between draws."""
         return frozenset(self.shared.values())
 
     def others_in_batches(self) -> list[str]:
-        """The value variables that are not sampled and that a minibatched term depends on.
+        """Return the value variables not sampled here on which a minibatched term depends.
 
-        Directly, or through what is sliced by row: a latent variable of each row is sliced as data.
+        The dependence is direct, or through variables that are sliced by row like data, such as a
+        latent variable of each row.
         """
         terms = [term for group in self.groups for term in group.terms]
         sources = [data.source for group in self.groups for data in group.data]
@@ -315,11 +317,11 @@ class Target:
         return [var.name for var, shared in self.shared.items() if shared in leaves]
 
     def others_now(self) -> tuple[np.ndarray, ...]:
-        """The present values of the variables that are not sampled, not copied."""
+        """Return the present values of the variables that are not sampled, not copied."""
         return tuple(shared.get_value(borrow=True) for shared in self.shared.values())
 
     def set_others(self, values: Sequence[np.ndarray]) -> None:
-        """Put there what `others_now` returned; step methods do so at each draw."""
+        """Set the variables that are not sampled to values from `others_now`."""
         for shared, value in zip(self.shared.values(), values, strict=True):
             shared.set_value(value, borrow=True)
 
@@ -329,19 +331,19 @@ class Target:
         return self._terms
 
     def terms_at(self, q: np.ndarray) -> dict[TensorVariable, np.ndarray]:
-        """Return their values at `q` (d,), without a compiler."""
+        """Return the values of `terms` at `q` (d,), without a compiler."""
         values = zip(self.vars, shaped(q, self.shapes), strict=True)
         given = {var: np.asarray(value, dtype=var.dtype) for var, value in values}
         outputs = evaluate(list(self._terms.values()), given)
         return dict(zip(self._terms, map(np.asarray, outputs), strict=True))
 
     def warn_about_row_latents(self) -> None:
-        """Warn of what is sampled and has about as many entries as there are rows."""
+        """Warn of sampled variables that have about as many entries as there are rows."""
         names = {var: self.model.values_to_rvs[var].name for var in self.vars}
         warn_about_row_latents(self.model, self.vars, self._terms, self._point, names)
 
     def coordinate(self, index: int) -> str:
-        """The value variable, and the entry in it, that coordinate `index` of q belongs to."""
+        """Return the name of the entry of a value variable that is coordinate `index` of q."""
         for var, shape in zip(self.vars, self.shapes, strict=True):
             size = int(np.prod(shape))
             if index < size:
@@ -352,7 +354,7 @@ class Target:
     def value_and_gradient(
         self, q: np.ndarray, rows: Sequence[np.ndarray] | None = None
     ) -> tuple[float, np.ndarray]:
-        """U and its gradient at `q` (d,): estimated on the given rows, or exact.
+        """Return U and its gradient at `q` (d,): estimated on the given rows, or exact.
 
         Parameters
         ----------
@@ -372,7 +374,7 @@ class Target:
         return self._evaluation.on_rows(q, weights, rows)
 
     def parts(self) -> list[Part]:
-        """Functions of q that return values and gradients: together those of U on all rows.
+        """Return functions of q whose values and gradients add up to those of U on all rows.
 
         Each reads a part of the data that is small enough to stay in the processor's cache.
         """
@@ -381,16 +383,16 @@ class Target:
     def row_group(self, variable: TensorVariable) -> RowGroup | None:
         """Return one likelihood as a function of its rows, minibatched or not.
 
-        None: its rows do not separate.
+        Return None if its rows do not separate.
         """
         return self._planner.plan(BatchRequest(variable, 1, (0,), False)).group
 
     def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
-        """The part of `rows` in the gradient that is due to group `k`: N_k times their mean."""
+        """Estimate the gradient of group `k`'s part of U: N_k times the mean over `rows`."""
         return self._evaluation.on_group(q, k, rows, self.check_lengths()[k] / len(rows))[1]
 
     def batched_gradient(self, q: np.ndarray) -> np.ndarray:
-        """The gradient at `q` of the minibatched part of U, on all rows."""
+        """Return the gradient at `q` of the minibatched part of U, on all rows."""
         if self.potential.predictors is None:
             return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
         gradient, slopes = self._evaluation.with_slopes(q, self.check_lengths())
@@ -398,17 +400,17 @@ class Target:
         return gradient
 
     def row_slopes(self, q: np.ndarray) -> list[np.ndarray]:
-        """Where they are kept, those of all rows at `q`: (N, predictors) for each group."""
+        """Return the slopes of all rows at `q`, (N, predictors) for each group, if kept."""
         if self._slopes is None or not np.array_equal(self._slopes[0], q):
             self.batched_gradient(q)
         return self._slopes[1]
 
     def random_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
-        """A batch of `size` rows of each group, with replacement."""
+        """Draw a batch of at most `size` rows of each group, with replacement."""
         return [rng.integers(n, size=min(size, n)) for n in self.check_lengths()]
 
     def fixed_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
-        """About `size` different rows of each group, or all of them."""
+        """Draw about `size` different rows of each group, or take all of them."""
         return [
             np.arange(n) if n <= size else np.unique(rng.integers(n, size=size))
             for n in self.check_lengths()
@@ -416,7 +418,7 @@ class Target:
 
     @property
     def rows_evaluated(self) -> int:
-        """Rows whose gradient was taken by these methods so far."""
+        """Number of rows whose gradient these methods have computed so far."""
         return self._evaluation.rows_evaluated
 
     @cached_property
@@ -424,7 +426,7 @@ class Target:
         return Evaluation(self.potential, self.backend or Backend())
 
     def _kept_predictors(self) -> list[list[Predictor]] | None:
-        """The predictors of all groups, where slopes in them take little memory."""
+        """Return the predictors of all groups; None if one has none, or slopes exceed `KEPT`."""
         found = [find_predictors(group, self.vars) for group in self.groups]
         if not all(found):  # also where a group has none at all
             return None

@@ -1,1 +1,1 @@
-"""Functions of what pm.sample returned: checks, comparisons, predictions. No step method."""
+"""Functions of the result of `pm.sample`: checks, comparisons, predictions. No step methods."""

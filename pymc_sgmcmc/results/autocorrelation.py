@@ -1,4 +1,4 @@
-"""How many draws apart draws are as good as independent."""
+"""Integrated autocorrelation time of draws."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,28 +17,28 @@ __all__ = ["autocorrelation_time"]
 def autocorrelation_time(
     idata: Any, var_names: str | Sequence[str] | None = None, *, method: str = "mean"
 ) -> xr.Dataset:
-    r"""The integrated autocorrelation time of each entry of each variable, in draws.
+    r"""Compute the integrated autocorrelation time of each entry of each variable, in draws.
 
-    It is 1 + 2 (rho_1 + rho_2 + ...), where rho_k is the correlation of draws k apart: the mean of
-    that many draws has the variance of one independent draw. Computed as the number of draws over
-    their effective number by ArviZ, from all chains: chains that disagree make it longer. In inner
-    steps it is ``steps_per_draw`` times as long.
+    The time is 1 + 2 (rho_1 + rho_2 + ...), where rho_k is the correlation of draws k apart. The
+    mean of that many draws has the variance of one independent draw. The time is computed from all
+    chains, as the number of draws divided by their effective number by ArviZ, so chains that
+    disagree make it longer. In inner steps the time is ``steps_per_draw`` times as long.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned.
+        The result of `pm.sample`.
     var_names : str or sequence of str, optional
-        Default all variables.
+        Names of variables, by default all.
     method : str
-        Of `arviz.ess`: of what the autocorrelation is. "mean": of the values themselves; "sd" for
-        their spread, "bulk" of their ranks, "tail", and others.
+        Method of `arviz.ess`, which defines the quantity: "mean" for the values themselves, "sd"
+        for their spread, "bulk" for their ranks, "tail", and others.
 
     Returns
     -------
     xarray.Dataset
-        Of the shape of one draw, as `arviz.ess` returns it. Below 1 where draws alternate. NaN
-        where there are fewer than four draws in a chain.
+        Times in the shape of one draw, as `arviz.ess` returns it. A time is below 1 if draws
+        alternate, and NaN with fewer than four draws in a chain.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def autocorrelation_time(
     >>> round(float(time.x))
     3
     """
-    import arviz as az  # here, as it takes seconds
+    import arviz as az  # imported here because importing it takes seconds
 
     posterior = posterior_of(idata, var_names)
     draws = posterior.sizes["chain"] * posterior.sizes["draw"]

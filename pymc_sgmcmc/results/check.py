@@ -1,4 +1,4 @@
-"""Whether draws can be trusted, as far as that can be told without knowing the posterior."""
+"""Check of draws without knowing the posterior: mixing, Monte Carlo errors, sds and means."""
 
 import textwrap
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ from pymc_sgmcmc.results.width_check import width_finding
 __all__ = ["Check", "Checker", "check"]
 
 WIDTH = 96
-"""Characters in a line of a report."""
+"""Number of characters in a line of a report."""
 
 ROWS = 10
-"""Coordinates in the table of a report."""
+"""Number of coordinates in the table of a report."""
 
 _BLIND = (
     "What no check sees: a wrong total_size in a model that hides it, and a mode that no chain "
@@ -44,19 +44,19 @@ _COLUMNS = ("coordinate", "R-hat", "ESS", "ESS of square", "sd ratio", "mean err
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """What `check` has found; ``print`` it.
+    """Report of `check`, to be printed.
 
-    It is a frozen dataclass, made by `check` only.
+    A frozen dataclass that only `check` makes.
 
     Attributes
     ----------
     dataset : xarray.Dataset
         One value for each coordinate, dimension ``coordinate``: ``mean`` and ``sd`` of the draws;
-        ``r_hat``, ``ess`` and ``ess_of_square``; ``sd_ratio``, the reported sd over the one that
-        exact gradients imply; ``mean_error``, reported minus implied mean in posterior sds; the
-        standard errors ``sd_ratio_error`` and ``mean_error_error``; ``width``, the variance ratio
-        that chains of this package saw, and ``width_error``. NaN: not computed. Detection
-        limits are in its attributes.
+        ``r_hat``, ``ess`` and ``ess_of_square``; ``sd_ratio``, the reported sd divided by the sd
+        that exact gradients imply; ``mean_error``, reported minus implied mean in posterior sds;
+        the standard errors ``sd_ratio_error`` and ``mean_error_error``; ``width``, the variance
+        ratio that chains of this package recorded, and ``width_error``. Values that were not
+        computed are NaN. The attributes of the dataset hold detection limits.
     monte_carlo : xarray.Dataset
         One value for each entry of the model's continuous variables, dimension ``parameter``, on
         their own scale: ``mean``, ``sd``, and the 5 and 95 % quantiles ``q5`` and ``q95`` of the
@@ -90,12 +90,12 @@ class Check:
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        """What is wrong; empty if nothing was seen."""
+        """Alarms of all findings; empty if nothing wrong was found."""
         return tuple(alarm for finding in self.findings for alarm in finding.alarms)
 
     @property
     def conclusive(self) -> bool:
-        """False where the chains have not mixed: the other findings then prove nothing."""
+        """Whether the chains have mixed. If not, the other findings prove nothing."""
         return not any(alarm.kind == "mixing" for alarm in self.alarms)
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class Check:
 
     def _table(self) -> list[str]:
         data, names = self.dataset, self.dataset.coordinate.values
-        # How far each figure is on its way to an alarm.
+        # The ratio of each figure to its limit, above which there is an alarm.
         ways = [
             (data.r_hat - 1) / (R_HAT - 1),
             ESS / data.ess,
@@ -151,7 +151,7 @@ class Check:
 
 
 class Checker:
-    """`check` for one model, made once for many sets of draws.
+    """Reusable `check` of one model, for many sets of draws.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Checker:
         figures = monte_carlo_of(idata, self._model)
         # Mixing comes first: the others assume it.
         findings = [mixing_finding(draws), monte_carlo_finding(figures)]
-        # No error of the draws can be seen that is below what chance makes of them.
+        # Errors of the draws below their Monte Carlo errors cannot be detected.
         blur = findings[1].numbers
         findings.append(width_finding(idata, draws.names, draws.places, blur))
         findings += gradient_findings(self._exact, draws, blur, progressbar=progressbar)
@@ -179,34 +179,34 @@ class Checker:
 def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -> Check:
     """Look for signs that draws are not those of the model's posterior.
 
-    First whether the chains have mixed, and how far Monte Carlo errors let means and sds be known.
-    Then, from the gradient of the log-posterior on all rows at
-    40 to 400 of the draws, which sds and means they should have. Draws of any sampler will do, and
-    those of a variational approximation; not only of this package.
+    The check first tests whether the chains have mixed, and computes the Monte Carlo errors of
+    means and sds. The check then computes the gradient of the log-posterior, on all rows, at 40 to
+    400 of the draws, and derives the sds and means that the draws should have. The draws may come
+    from any sampler, or from a variational approximation.
 
-    Each part that passes says which error it would not have seen. Nothing here sees a wrong
-    ``total_size`` in a model that hides it, a mode that no chain visited, or an error of the model
-    itself: the same gradients would judge it.
+    Each part that passes states the size of the errors that it would miss. The check cannot detect
+    a wrong ``total_size`` in a model that hides it, a mode that no chain visited, or an error of
+    the model itself, because it uses the model's own gradients.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` or ``approx.sample`` returned, with all free variables of the model.
+        The result of `pm.sample` or ``approx.sample``, with all free variables of the model.
     model : pymc.Model, optional
-        Default that of the ``with`` block.
+        The model, by default that of the ``with`` block.
     progressbar : bool
-        Whether to show one where it takes more than two seconds.
+        Whether to show a progress bar if the gradients take more than two seconds.
 
     Returns
     -------
     Check
-        To be printed; its ``alarms`` are empty if nothing was seen.
+        The report, to be printed. Its ``alarms`` are empty if nothing wrong was found.
 
     Raises
     ------
     ValueError
-        If a free variable is missing in the posterior, or the model is not one that a gradient can
-        be taken of; the message names the variable and the remedy.
+        If a free variable is missing in the posterior, or the model has no gradient; the message
+        names the variable and the remedy.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Samplers side by side: errors against a reference, effective draws, and what they cost."""
+"""Comparison of samplers: errors against a reference, effective draws, and cost."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,49 +25,50 @@ def compare(
     var_names: str | Sequence[str] | None = None,
     rows: int | None = None,
 ) -> pd.DataFrame:
-    r"""A table of samplers: how far their draws are from a reference, and what these cost.
+    r"""Compare samplers in a table: the errors of their draws against a reference, and the cost.
 
-    It compares samplers of one model. (`arviz.compare` compares models by their predictions.) The
-    reference is what is right: NUTS run for long, say, or exact draws. Its own Monte Carlo error is
-    in that of each difference.
+    The samplers must be of one model. (`arviz.compare` compares models by their predictions.) The
+    reference counts as right: a long run of NUTS, for instance, or exact draws. Its Monte Carlo
+    error is included in the error of each difference.
 
     Parameters
     ----------
     reference, *others : arviz.InferenceData, xarray.DataTree, or dict of str to these
-        What `pm.sample` returned for the same model. In a dict they have names, which are those of
-        the rows; else they are called "reference", "1", "2", and so on.
+        Results of `pm.sample` for the same model. The keys of a dict are the names of the rows.
+        Other data are named "reference", "1", "2", and so on.
     var_names : str or sequence of str, optional
-        Default the variables that all of them have. Entries that are constant in the reference are
-        left out.
+        Names of variables, by default those that all data have. Entries that are constant in the
+        reference are left out.
     rows : int, optional
-        Rows of the data: what a gradient of NUTS, or of ``batch_size=None``, is computed from.
+        Number of rows of the data, from which a gradient of NUTS, or of ``batch_size=None``, is
+        computed.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each, the reference first, with the columns
+        A row for each sampler, the reference first, with the columns
 
-        - ``mean_error``: mean less that of the reference, in sds of the reference, in the entry
-          ``mean_error_at``, where it is largest; ``mean_error_mcse``, its Monte Carlo standard
-          error; ``mean_error_average``, the average of its size over the entries;
-        - ``sd_error``: sd over that of the reference, less 1, in the entry ``sd_error_at``, where
-          it is farthest from 0; ``sd_error_mcse``; and ``sd_ratio_min`` and ``sd_ratio_max``, the
-          range of the ratio;
+        - ``mean_error``: mean minus the mean of the reference, in sds of the reference, in the
+          entry ``mean_error_at`` with the largest error; ``mean_error_mcse``, its Monte Carlo
+          standard error; ``mean_error_average``, the average absolute error over the entries;
+        - ``sd_error``: sd divided by the sd of the reference, minus 1, in the entry ``sd_error_at``
+          where it is farthest from 0; ``sd_error_mcse``; and ``sd_ratio_min`` and
+          ``sd_ratio_max``, the range of the ratio;
         - ``ess``: the least effective number of draws (bulk, by ArviZ; of 1000 entries at most,
           spread evenly); ``ess_per_second``, by the time that `pm.sample` took with tuning and
           without compilation;
         - ``gradients_per_ess``: gradients for one effective draw, after tuning, and
           ``rows_per_ess``, the rows that they were computed from.
 
-        NaN: not known. Steps are counted by NUTS, HMC and this package; rows in a batch by step
-        methods that tune themselves. The largest of many errors is larger than its own Monte Carlo
-        error even where nothing is wrong.
+        Unknown values are NaN. NUTS, HMC and this package count steps; step methods that tune
+        themselves count the rows in a batch. The largest of many errors exceeds its own Monte Carlo
+        error even if nothing is wrong.
 
     Raises
     ------
     ValueError
         If there is no variable in common, if shapes or labels differ, or the reference is not
-        finite; the message names it.
+        finite; the message names the variable.
 
     Examples
     --------
@@ -115,7 +116,10 @@ COLUMNS = [
 def common_variables(
     named: dict[str, Any], var_names: str | Sequence[str] | None
 ) -> tuple[dict[str, xr.Dataset], list[str]]:
-    """The posteriors by name, and the numeric variables that all have, of the same entries."""
+    """Return the posteriors by name, and the numeric variables that all of them have.
+
+    Raise ValueError if there is no such variable, or its shapes or labels differ.
+    """
     posteriors = {name: posterior_of(idata, var_names) for name, idata in named.items()}
     origin, *_ = posteriors
     common = [
@@ -133,7 +137,7 @@ def common_variables(
 
 
 def all_named(reference: Any, others: tuple[Any, ...]) -> dict[str, Any]:
-    """All data by name, the reference first."""
+    """Return all data by name, the reference first."""
     if isinstance(reference, dict) and len(reference) != 1:
         raise ValueError(f"reference={list(reference)} must be one: pass the others after it.")
     named = dict(reference) if isinstance(reference, dict) else {"reference": reference}
@@ -164,7 +168,7 @@ def _check_same_entries(origin, exact: xr.Dataset, name, posterior: xr.Dataset, 
 
 
 def _flat(posterior: xr.Dataset, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The names of all entries (k,), and their draws, (chain, draw, k)."""
+    """Return the names of all entries (k,), and their draws, (chain, draw, k)."""
     arrays = [posterior[name].values for name in names]
     shapes = [array.shape[2:] for array in arrays]
     entries = [
@@ -177,14 +181,14 @@ def _flat(posterior: xr.Dataset, names: Sequence[str]) -> tuple[np.ndarray, np.n
 
 
 def _scaled(draws: np.ndarray, moving: np.ndarray, scale: tuple) -> np.ndarray:
-    """In sds of the reference from its mean."""
+    """Return draws as differences from the mean of the reference, in its sds."""
     mean, sd = scale
     return (draws[..., moving] - mean) / sd
 
 
 def _errors(own: np.ndarray, exact: np.ndarray, entries: np.ndarray) -> dict[str, Any]:
     means, ratios = own.mean(axis=(0, 1)), own.std(axis=(0, 1))
-    # NaN counts as largest.
+    # argmax takes a NaN for the largest value, so NaN is reported.
     i, j = int(np.argmax(np.abs(means))), int(np.argmax(np.abs(ratios - 1)))
     return {
         "mean_error": means[i],
@@ -200,14 +204,17 @@ def _errors(own: np.ndarray, exact: np.ndarray, entries: np.ndarray) -> dict[str
 
 
 def _mean_mcse(draws: np.ndarray) -> float:
-    """The Monte Carlo error of the mean of one entry, (chain, draw)."""
-    import arviz as az  # here, as it takes seconds
+    """Return the Monte Carlo error of the mean of one entry, (chain, draw)."""
+    import arviz as az  # imported here because importing it takes seconds
 
     return float(az.mcse(_dataset(draws[..., None]), method="mean")["q"].values[0])
 
 
 def _sd_mcse(draws: np.ndarray) -> float:
-    """That of its sd: from that of the variance, as ArviZ's own fails with NumPy 2.4."""
+    """Return the Monte Carlo error of the sd of one entry, (chain, draw).
+
+    The error is derived from that of the variance, because ArviZ's fails with NumPy 2.4.
+    """
     sd = draws.std()
     return _mean_mcse(np.square(draws - draws.mean())) / (2 * sd) if sd != 0 else 0.0
 
@@ -217,7 +224,7 @@ def _cost(idata: Any, draws: np.ndarray, seconds: float | None, rows: int | None
 
     k = draws.shape[2]
     part = draws[..., np.linspace(0, k - 1, min(k, MOST)).astype(int)]
-    # Of an entry that never moves ArviZ says that all draws are independent.
+    # For a constant entry ArviZ reports that all draws are independent.
     stuck = np.ptp(part, axis=(0, 1)) == 0
     ess = float(np.where(stuck, 0.0, az.ess(_dataset(part))["q"].values).min())
     gradients, examined = _gradients(idata, rows)
@@ -231,16 +238,16 @@ def _cost(idata: Any, draws: np.ndarray, seconds: float | None, rows: int | None
 
 
 def _gradients(idata: Any, rows: int | None) -> tuple[float, float]:
-    """Gradients of all draws, and the rows that they were computed from; NaN: unknown."""
+    """Return the number of gradients of all draws, and of the rows in them; NaN if unknown."""
     steps = sampler_stat(idata, "n_steps")
     if steps is None:
         return np.nan, np.nan
     batches = sampler_stat(idata, "batch_size")
     if batches is None:
-        # A step method of this package has batches, whose size it does not say.
+        # A step method of this package without tuning does not report its batch size.
         all_rows = sampler_stat(idata, "minibatch_logp") is None
         batches = np.zeros(steps.shape) if all_rows else np.full(steps.shape, np.nan)
-    if batches.shape != steps.shape:  # Some step methods do not say.
+    if batches.shape != steps.shape:  # Some step methods report no batch size.
         return float(steps.sum()), np.nan
     exact = np.nan if rows is None else rows
     return float(steps.sum()), float(np.sum(steps * np.where(batches == 0, exact, batches)))

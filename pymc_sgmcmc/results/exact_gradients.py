@@ -1,4 +1,4 @@
-"""Exact gradients at some of the draws, and what they say of the reported sds and means."""
+"""Exact gradients at some of the draws, and the sds and means that they imply."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -23,18 +23,18 @@ __all__ = ["ExactGradients", "thinned"]
 _log = logging.getLogger("pymc.sgmcmc")
 
 FEWEST, MOST = 40, 400
-"""Draws at which gradients are taken: four for each coordinate, within these."""
+"""Bounds on the number of draws at which gradients are taken, which is four per coordinate."""
 
 
 class ExactGradients:
-    """The exact gradient of a model's U at draws; made once for many sets of draws.
+    """Exact gradients of a model's U at draws, reusable for many sets of draws.
 
-    Nothing is compiled before the first use.
+    The gradient is compiled at its first use.
 
     Parameters
     ----------
     model : pymc.Model
-        One with `pm.Minibatch` is taken on all rows.
+        The model. `pm.Minibatch` is replaced by all rows.
     backend : Backend, optional
 
     Raises
@@ -50,10 +50,10 @@ class ExactGradients:
         self._target: Target | None = None
 
     def at(self, draws: FlatDraws, *, most: bool = False, progressbar: bool = True) -> Implied:
-        """Compare the draws with what gradients at some of them imply.
+        """Compare the draws with the sds and means that gradients at some of them imply.
 
-        `draws` must be finite and at least 40 in all, and move in each coordinate. `most`: take as
-        many gradients as are ever taken.
+        There must be at least 40 draws, finite and not constant in any coordinate. With `most`, the
+        number of gradients is the maximum.
         """
         index = thinned(len(draws.flat()), draws.size, most=most)
         gradients, straight = self.gradients(draws, index, progressbar=progressbar), ~draws.curved
@@ -62,20 +62,23 @@ class ExactGradients:
     def gradients(
         self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
     ) -> np.ndarray:
-        """The gradient of U, on all rows, at the rows `index` (m,) of `draws.flat()`: (m, d)."""
+        """Return the gradient of U, (m, d), on all rows, at rows `index` (m,) of `draws.flat()`."""
         return self.energies(draws, index, progressbar=progressbar)[1]
 
     def energies(
         self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """U and its gradient, on all rows, there: (m,) and (m, d). U is finite at the first."""
+        """Return U, (m,), and its gradient, (m, d), on all rows, at the draws `index`, (m,).
+
+        U must be finite at the first of them.
+        """
         if self._target is None:
             self._target = self._target_at(draws.point(int(index[0])))
         self._target.examine()
         points = draws.flat()[index]
         others = [draws.others_at(int(i)) for i in index] if draws.others else []
         values, gradients = np.zeros(len(points)), np.zeros(points.shape)
-        # All draws in turn on one part of the data: it is then read from memory once.
+        # Evaluate all draws on one part of the data after the other, to read the data once.
         work = [(part, k) for part in self._target.parts() for k in range(len(points))]
         for part, k in with_bar(work, "Exact gradients", progressbar):
             if others:
@@ -92,18 +95,18 @@ class ExactGradients:
         with _quiet():
             try:
                 return Target(self.model, vars, batch_size=AUTO, **settings)
-            except ValueError:  # Rows that do not separate, say: all of them at once, then.
+            except ValueError:  # Without separable rows, evaluate all rows at once.
                 return Target(self.model, vars, **settings)
 
 
 def thinned(n: int, size: int, *, most: bool = False) -> np.ndarray:
-    """Rows out of `n` draws of `size` coordinates, spread evenly, at which to take gradients."""
+    """Return evenly spread indices into `n` draws of `size` coordinates, for gradients."""
     m = min(n, MOST if most else int(np.clip(4 * size, FEWEST, MOST)))
     return spread(n, m)
 
 
 def obstacle(draws: FlatDraws) -> str:
-    """Why gradients cannot be compared with these draws, or nothing."""
+    """Return a text on why gradients cannot be compared with these draws, or an empty one."""
     n, values = len(draws.flat()), draws.flat()
     if n < FEWEST:
         return f"There are {n} draws, and at least {FEWEST} are needed."
@@ -120,7 +123,7 @@ def obstacle(draws: FlatDraws) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep this thread from logging what is minibatched: here it is all rows."""
+    """Suppress log lines of this thread on minibatches, because gradients here use all rows."""
     thread = get_ident()
 
     def is_wanted(record):

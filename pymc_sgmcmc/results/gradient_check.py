@@ -1,4 +1,4 @@
-"""What exact gradients say of the reported sds and means, in words."""
+"""Findings on the reported sds and means, compared with those that exact gradients imply."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -35,9 +35,9 @@ def gradient_findings(
     *,
     progressbar: bool = True,
 ) -> list[Finding]:
-    """Two findings: of the sds, and of the means.
+    """Return two findings: on the sds, and on the means.
 
-    `blur`: the largest Monte Carlo errors, as `monte_carlo_finding` has them in its numbers: no
+    `blur` holds the largest Monte Carlo errors, as in the numbers of `monte_carlo_finding`. No
     detection limit is below them.
     """
     why = obstacle(draws)
@@ -47,7 +47,8 @@ def gradient_findings(
     else:
         result = exact.at(draws, progressbar=progressbar)
         if result.wrong_sd.any() or result.wrong_mean.any():
-            # Few gradients do near a Gaussian. Elsewhere they may err, and with a small error.
+            # Few gradients are enough near a Gaussian. Elsewhere they may be wrong with a small
+            # standard error, so confirm an alarm with more.
             result = exact.at(draws, most=True, progressbar=progressbar)
         if np.isnan(result.variance_ratio).all():
             why = (

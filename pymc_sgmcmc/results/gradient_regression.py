@@ -1,8 +1,8 @@
-"""The posterior's sds and means that exact gradients at some draws imply, against those reported.
+"""Reported sds and means, compared with those that exact gradients at some draws imply.
 
-Near a Gaussian the gradient of U is H (q - mean), with H the inverse of the posterior covariance: a
-regression of gradients on q finds both, whatever the law of the draws is. From TRUST: 2d to 4d
-gradients do, twenty times fewer than a mean of q times gradient would take.
+Near a Gaussian the gradient of U is H (q - mean), with H the inverse of the posterior covariance. A
+regression of gradients on q estimates both for any law of the draws. The idea is from TRUST: 2d to
+4d gradients are enough, twenty times fewer than a mean of q times gradient would take.
 """
 
 from dataclasses import dataclass, replace
@@ -15,31 +15,31 @@ from pymc_sgmcmc._utils.significance import ALPHA, critical, is_wrong
 __all__ = ["BLOCKS", "MEAN_TOLERANCE", "VARIANCE_TOLERANCE", "Implied", "implied"]
 
 BLOCKS = 20
-"""Blocks of consecutive draws that the jackknife leaves out in turn."""
+"""Number of blocks of consecutive draws that the jackknife leaves out in turn."""
 
 
 VARIANCE_TOLERANCE = 0.2
-"""Relative error of a variance that is no alarm: 10 % of the sd."""
+"""Largest relative error of a variance without an alarm: 10 % of the sd."""
 
 MEAN_TOLERANCE = 0.2
-"""Error of a mean that is no alarm, in posterior sds."""
+"""Largest error of a mean without an alarm, in posterior sds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Implied:
-    """Reported against implied, each of shape (d,), with jackknife standard errors.
+    """Reported against implied variances and means, (d,), with jackknife standard errors.
 
     Attributes
     ----------
     variance_ratio, variance_ratio_error : array
-        Variance of the draws over the implied one: 1 is right. NaN where none is implied.
+        Variance of the draws divided by the implied one: 1 is right. NaN if none is implied.
     mean_error, mean_error_error : array
         Mean of the draws minus the implied one, in implied sds.
     joint : bool
-        Whether by regression on all coordinates together. If not, the ratio is that of a
+        Whether the regression is on all coordinates together. If not, the ratio is that of each
         coordinate with the others as drawn, and the mean error is NaN.
     gradients : int
-        How many there were.
+        Number of gradients.
     """
 
     variance_ratio: np.ndarray
@@ -50,7 +50,7 @@ class Implied:
     gradients: int
 
     def among(self, which: np.ndarray) -> "Implied":
-        """The same for more coordinates, of which these are `which`; NaN for the others."""
+        """Return the figures in longer vectors, at the positions `which`, and NaN elsewhere."""
         if which.all():
             return self
         spread = {}
@@ -61,35 +61,35 @@ class Implied:
 
     @property
     def critical(self) -> float:
-        """Standard errors from which on one of the deviations is significant."""
+        """Least number of standard errors at which one of the deviations is significant."""
         return critical(ALPHA, BLOCKS - 1, len(self.variance_ratio))
 
     @property
     def wrong_sd(self) -> np.ndarray:
-        """Where the sd is an alarm, (d,)."""
+        """Mask of coordinates whose sd is an alarm, (d,)."""
         off, error = self.variance_ratio - 1, self.variance_ratio_error
         return is_wrong(off, error, VARIANCE_TOLERANCE, self.critical)
 
     @property
     def wrong_mean(self) -> np.ndarray:
-        """Where the mean is an alarm, (d,)."""
+        """Mask of coordinates whose mean is an alarm, (d,)."""
         return is_wrong(self.mean_error, self.mean_error_error, MEAN_TOLERANCE, self.critical)
 
 
 @np.errstate(invalid="ignore", over="ignore")
 def implied(q: np.ndarray, index: np.ndarray, gradients: np.ndarray) -> Implied:
-    """Compare all draws with what gradients at some of them imply.
+    """Compare all draws with the variances and means that gradients at some of them imply.
 
     Parameters
     ----------
     q : array, shape (n, d)
-        All draws, chain after chain; finite, and none of the coordinates constant.
+        All draws, chain after chain, finite and not constant in any coordinate.
     index : int array, shape (m,)
         Rows of `q` at which gradients were taken, in order; m at least 2 `BLOCKS`.
     gradients : array, shape (m, d)
-        Of U.
+        Gradients of U.
     """
-    # In units of the sds: coordinates may differ by many orders of magnitude.
+    # Scale by the sds, because coordinates may differ by many orders of magnitude.
     mean, sd = q.mean(axis=0), q.std(axis=0)
     z, g = (q[index] - mean) / sd, gradients * sd
     joint = z.shape[1] <= len(index) / 2
@@ -112,7 +112,7 @@ def implied(q: np.ndarray, index: np.ndarray, gradients: np.ndarray) -> Implied:
 
 
 def _all_without_each(q, mean, sd):
-    """Mean and variance (d,) of the scaled draws: of all, then with each block left out."""
+    """Yield mean and variance (d,) of the scaled draws: of all, then with each block left out."""
     n, ends = len(q), -(-np.arange(BLOCKS + 1) * len(q) // BLOCKS)
     scaled = [(q[start:stop] - mean) / sd for start, stop in pairwise(ends)]
     sums = np.array([block.sum(axis=0) for block in scaled])
@@ -128,27 +128,31 @@ def _all_without_each(q, mean, sd):
 
 
 def _jointly(z, g, z_mean, z_variance):
-    """Variance ratio and mean error by regression of g on z, for draws with the given moments."""
+    """Compute variance ratio and mean error by regression of g on z, given the draws' moments."""
     average, centred = z.mean(axis=0), z - z.mean(axis=0)
     try:
-        # The regression coefficients are S^-1 C; what is wanted is their inverse.
+        # The regression coefficients are S^-1 C, and the implied covariance is their inverse.
         covariance = np.linalg.solve(centred.T @ g, centred.T @ centred)
     except np.linalg.LinAlgError:
         return np.full((2, z.shape[1]), np.nan)
     variance = np.diagonal(covariance)
-    variance = np.where(variance > 0, variance, np.nan)  # Where U is not convex.
+    variance = np.where(variance > 0, variance, np.nan)  # negative where U is not convex
     mean_error = covariance.T @ g.mean(axis=0) + z_mean - average
     return z_variance / variance, mean_error / np.sqrt(variance)
 
 
 def _singly(z, g, z_mean, z_variance):
-    """Variance ratio as the mean of q times gradient, which is 1 for draws of the posterior."""
+    """Compute the variance ratio as the mean of q times gradient, 1 for posterior draws."""
     ratio = np.mean((z - z.mean(axis=0)) * g, axis=0)
     return ratio, np.full_like(ratio, np.nan)
 
 
 def _jackknife(values: list[np.ndarray]) -> np.ndarray:
-    """Standard error from the values with each block left out; infinite where one has none."""
+    """Compute standard errors from the values with each block left out.
+
+    The error of a coordinate is infinite if the value of any block is NaN. All errors are NaN if
+    all values are.
+    """
     values = np.array(values)
     if np.isnan(values).all(axis=0).all():
         return np.full(values.shape[1], np.nan)

@@ -1,4 +1,4 @@
-"""The kernel Stein discrepancy: one test of draws against the posterior's exact gradients."""
+"""Kernel Stein discrepancy: a test of draws against the posterior's exact gradients."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,26 +21,26 @@ from pymc_sgmcmc.results.stein import signs, standardized, stein_sums
 __all__ = ["SteinDiscrepancy", "independent", "ksd", "stein_test"]
 
 FEWEST = 100
-"""Independent draws without which there is no test."""
+"""Least number of independent draws for a test."""
 
 
 @dataclass(frozen=True)
 class SteinDiscrepancy:
-    """What `ksd` has found; ``print`` it.
+    """Result of `ksd`, to be printed.
 
     Attributes
     ----------
     statistic : float
-        An unbiased estimate of the squared discrepancy: 0 on average for independent draws from
-        the posterior, and then as often negative as not.
+        An unbiased estimate of the squared discrepancy. For independent draws from the posterior
+        its mean is 0, and it is as often negative as positive.
     p_value : float
-        How often draws from the posterior would have one as large.
+        The probability of a statistic as large for draws from the posterior.
     draws : int
-        Draws that were compared, at each of which a gradient was taken.
+        Number of draws that were compared, each with a gradient.
     of : int
-        Draws that there were.
+        Number of draws in the data.
     by_covariance : bool
-        Whether they were standardized by their covariance; else by their sds.
+        Whether the draws were standardized by their covariance; if not, by their sds.
 
     Examples
     --------
@@ -90,37 +90,38 @@ def ksd(
 ) -> SteinDiscrepancy:
     r"""Test draws against the posterior by the kernel Stein discrepancy.
 
-    With the inverse multiquadric kernel (1 + \|x - y\|^2)^(-1/2) (Gorham and Mackey, 2017) and the
-    gradients of the log-posterior on all rows. The draws are taken on the unconstrained scale and
-    standardized by their covariance, or by their sds where there are fewer than ten for each
-    coordinate: the result is the same for other units. As many are compared as they are worth
-    independent ones (by the effective sizes of all coordinates and their squares), spread evenly
-    over each chain. The p-value is that of a wild bootstrap (Chwialkowski, Strathmann and Gretton,
-    2016), with a sign for each five consecutive ones of a chain.
+    The kernel is the inverse multiquadric (1 + \|x - y\|^2)^(-1/2) (Gorham and Mackey, 2017), and
+    the gradients are those of the log-posterior on all rows. Draws are taken on the unconstrained
+    scale and standardized by their covariance, or by their sds if there are fewer than ten for each
+    coordinate, so that the result does not depend on units. The number of compared draws is their
+    effective number (the least of all coordinates and their squares); they are spread evenly over
+    each chain. The p-value is that of a wild bootstrap (Chwialkowski, Strathmann and Gretton,
+    2016), with one sign for each five consecutive compared draws of a chain.
 
-    It is one number for all that may be wrong with mean, width and shape; `check` says what it is.
-    At a level of 5 %, measured with 2000 independent draws from Gaussians: sds that are all off by
-    10 % are rejected always in 5 dimensions, and in 96 % of the runs in 20; where one sd of five is
-    off, in 38 %, and always where it is off by 20 %; right draws in 6 %. `check` sees single sds
-    sooner. Neither sees a mode that no chain visited, or that discrete variables are wrong.
+    The discrepancy is one number for all errors of mean, width and shape; `check` tells them apart.
+    The power at a level of 5 % was measured with 2000 independent draws from Gaussians. If all sds
+    are off by 10 %, all runs are rejected in 5 dimensions, and 96 % in 20 dimensions. If one sd of
+    five is off by 10 %, 38 % are rejected, and all if it is off by 20 %. Right draws are rejected
+    in 6 %. `check` detects single wrong sds earlier. Neither detects a mode that no chain visited,
+    or errors of discrete variables.
 
-    It takes memory for some millions of numbers, and time that grows with the square of `draws`,
-    beside that of the gradients.
+    The test takes memory for some millions of numbers. Beside the time of the gradients, it takes
+    time that grows with the square of `draws`.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, of any sampler, with all free variables of the model.
+        The result of `pm.sample` with any sampler, with all free variables of the model.
     model : pymc.Model, optional
-        Default: that of the ``with`` block. One with `pm.Minibatch` is taken on all rows.
+        The model, by default that of the ``with`` block. `pm.Minibatch` is replaced by all rows.
     draws : int
-        How many are compared at most, 100 or more.
+        Largest number of draws to compare, 100 or more.
     repetitions : int
-        Of the bootstrap: the p-value is at least 1 / (repetitions + 1).
+        Number of bootstrap repetitions. The p-value is at least 1 / (repetitions + 1).
     random_seed : int
-        Of the bootstrap's signs.
+        Seed of the bootstrap's signs.
     progressbar : bool
-        Whether to show one where gradients take more than two seconds.
+        Whether to show a progress bar if gradients take more than two seconds.
 
     Returns
     -------
@@ -185,10 +186,11 @@ def stein_test(
     repetitions: int,
     rng: np.random.Generator,
 ) -> tuple[float, float, bool]:
-    """The squared discrepancy of points (n, d), its p-value, and whether by the covariance.
+    """Compute the squared discrepancy of points (n, d) and its p-value.
 
-    `lengths`: how many of the points are of each chain, one chain after the other. `scores`: the
-    gradient of the log-density at each point.
+    `lengths` are the numbers of points in each chain; chains follow each other. `scores` are the
+    gradients of the log-density at the points. The last returned value says whether points were
+    standardized by their covariance.
     """
     z, scores, by_covariance = standardized(points, scores)
     n = len(z)
@@ -199,7 +201,11 @@ def stein_test(
 
 
 def independent(draws: FlatDraws, most: int) -> list[np.ndarray]:
-    """Draws of each chain, `most` in all, that are an autocorrelation time or more apart."""
+    """Return indices of draws of each chain, at least an autocorrelation time apart.
+
+    The total is at most `most`. Raise ValueError if a coordinate is constant or not finite, or if
+    the draws are worth fewer than `FEWEST` independent ones.
+    """
     chains, length = draws.values.shape[:2]
     figures = mixing(draws)
     for bad, what in ((figures.not_finite, "not finite"), (figures.constant, "constant")):

@@ -1,4 +1,4 @@
-"""The log-likelihood of each row at each draw, on all rows or some, in bounded memory."""
+"""Log-likelihood of each row at each draw, on all rows or some, in bounded memory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,50 +47,51 @@ def log_likelihood(
     random_seed: int = 0,
     progressbar: bool = True,
 ) -> Any:
-    r"""The log-likelihood of each row at each draw, for `arviz.loo` and `arviz.compare`.
+    r"""Compute the log-likelihood of each row at each draw, for `arviz.loo` and `arviz.compare`.
 
-    On all rows and not scaled, also of a model with `pm.Minibatch`, some rows and one draw at a
-    time: it takes hardly more memory than its result. That is draws times rows numbers, 32 GB for
-    4000 draws and a million rows; and `arviz.loo` takes some times as much, and about ten minutes
-    for a million rows, however few the draws are. So take fewer of either:
+    The log-likelihood is on all rows and not scaled, also for a model with `pm.Minibatch`. The
+    computation is for some rows and one draw at a time, and takes hardly more memory than the
+    result. The result has draws times rows numbers: 32 GB for 4000 draws and a million rows.
+    `arviz.loo` takes several times as much memory, and about ten minutes for a million rows even
+    with few draws. To reduce this:
 
-    - ``draws=1000``: the posterior is thinned to them, and with it all that is returned;
-    - ``rows=10_000``: so many random rows. Their ``elpd``, times N / n for all N rows, has an error
-      of N / n times its standard error. Models are compared on the same rows if they have the same
-      `random_seed`.
+    - ``draws=1000`` thins the posterior, and all groups of the result, to so many draws;
+    - ``rows=10_000`` takes so many random rows. Their ``elpd``, times N / n for all N rows, has an
+      error of N / n times its standard error. With the same `random_seed`, models are compared on
+      the same rows.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, with all free variables of the model.
+        The result of `pm.sample`, with all free variables of the model.
     model : pymc.Model, optional
-        Default: that of the ``with`` block.
+        The model, by default that of the ``with`` block.
     var_names : str or sequence of str, optional
-        Observed variables. Default all.
+        Names of observed variables, by default all.
     draws : int, optional
-        How many, of all chains together; spread evenly over each chain. Default all.
+        Number of draws of all chains together, spread evenly over each chain. By default all.
     rows : int, optional
-        How many rows of each variable, drawn without replacement. Default all.
+        Number of rows of each variable, drawn without replacement. By default all.
     dtype : {"float64", "float32"}
-        Of the result.
+        Type of the result.
     max_memory : float
-        Bytes that the result may have.
+        Largest size of the result, in bytes.
     random_seed : int
-        By which rows are drawn.
+        Seed for the choice of rows.
     progressbar : bool
-        Whether to show one where it takes more than two seconds.
+        Whether to show a progress bar if the computation takes more than two seconds.
 
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
         New data: the groups of `idata` (without warm-up), at those draws, and ``log_likelihood``,
-        each variable of shape (chain, draw, rows, ...).
+        with each variable of shape (chain, draw, rows, ...).
 
     Raises
     ------
     ValueError
-        If the result would need more than `max_memory`; the message says how much, and for how many
-        draws that is enough. If there is no such variable, or a free one is missing.
+        If the result would need more than `max_memory`; the message states the size, and the number
+        of draws that fit. If there is no such variable, or a free one is missing.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def log_likelihood(
     for term in terms:
         array = np.empty((len(points), *shapes[term.name]), dtype)
         arguments = [term.arguments(point) for point in points]
-        # All draws in turn on some rows: their data are then read from memory once.
+        # Evaluate all draws on one part of the rows after the other, to read the data once.
         parts = list(term.chunks(chosen[term.name]))
         work = [(part, k) for part in parts for k in range(len(points))]
         for (place, part), k in with_bar(work, f"Log-likelihood of {term.name}", progressbar):
@@ -154,7 +155,10 @@ def _observed(model: Model, var_names: str | Sequence[str] | None) -> list[Tenso
 
 
 def _random_rows(term: RowTerm, rows: int | None, random_seed: int) -> np.ndarray | None:
-    """Which rows, in order; the same for variables with as many rows. None: all."""
+    """Return sorted indices of random rows, or None for all rows.
+
+    Variables with the same number of rows get the same indices.
+    """
     if rows is None or not term.shape or rows >= term.shape[0]:
         return None
     rng = np.random.default_rng(random_seed)

@@ -1,4 +1,4 @@
-"""Whether chains have mixed: split R-hat and effective sample sizes of every coordinate."""
+"""Mixing of chains: split R-hat and effective sample sizes of every coordinate."""
 
 from dataclasses import dataclass
 
@@ -12,32 +12,35 @@ from pymc_sgmcmc.model.unconstrain import FlatDraws
 __all__ = ["Mixing", "mixing", "mixing_finding"]
 
 R_HAT = 1.05
-"""Above it chains, or halves of a chain, differ in place or width."""
+"""Largest R-hat without an alarm. Above it chains, or halves of a chain, differ in place or
+width."""
 
 ESS = 100
-"""Independent draws that a mean and a variance are worth at least."""
+"""Least effective number of draws, for a mean and for a variance, without an alarm."""
 
 MOST = 1000
-"""Coordinates that are looked at; more are represented by so many, spread evenly."""
+"""Largest number of coordinates to examine. More coordinates are represented by so many, spread
+evenly."""
 
 FEWEST_DRAWS = 4
-"""In a chain, as ArviZ needs them."""
+"""Least number of draws in a chain that ArviZ accepts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """Figures of how chains mix, each of shape (d,); NaN where they do not exist.
+    """Mixing figures of chains, each of shape (d,); NaN if they do not exist.
 
     Attributes
     ----------
     r_hat : array
-        Split R-hat. That of one chain compares its halves.
+        Split R-hat. For one chain it compares the halves.
     ess, ess_of_square : array
         Effective number of independent draws for the mean of q and of (q - mean)^2, all chains.
     examined : array of bool
-        The coordinates that were looked at.
+        Mask of the coordinates that were examined.
     constant, not_finite : array of bool
-        Coordinates in which a chain never moves, or that hold NaN or infinity: no figures.
+        Masks of coordinates without figures: those in which a chain never moves, and those that
+        hold NaN or infinity.
     """
 
     r_hat: np.ndarray
@@ -50,11 +53,11 @@ class Mixing:
 
 def mixing(draws: FlatDraws) -> Mixing:
     """Compute split R-hat and effective sample sizes of at most `MOST` coordinates."""
-    import arviz as az  # here, as it takes seconds
+    import arviz as az  # imported here because importing it takes seconds
 
     q, size = draws.values, draws.size
     chains, length = q.shape[:2]
-    # Not a sum, which may overflow where a chain has wandered off.
+    # Use extremes: a sum may overflow if a chain has wandered off.
     lowest, highest = q.min(axis=1), q.max(axis=1)
     not_finite = ~np.all(np.isfinite(lowest) & np.isfinite(highest), axis=0)
     constant = ~not_finite & np.any(lowest == highest, axis=0)
@@ -64,9 +67,9 @@ def mixing(draws: FlatDraws) -> Mixing:
     usable = np.flatnonzero(examined & ~constant & ~not_finite)
     if len(usable) and length >= FEWEST_DRAWS:
         part = q[:, :, usable]
-        # ArviZ takes a coordinate for constant where its range is below 1e-15.
+        # ArviZ treats a coordinate as constant if its range is below 1e-15.
         part = (part - part.mean(axis=(0, 1))) / part.std(axis=(0, 1))
-        if chains == 1:  # ArviZ refuses it.
+        if chains == 1:  # ArviZ refuses one chain
             half = length // 2
             halves = np.stack([part[0, :half], part[0, length - half :]])
             r_hat[usable] = az.rhat(_dataset(halves), method="identity")["q"].values
@@ -78,7 +81,7 @@ def mixing(draws: FlatDraws) -> Mixing:
 
 
 def mixing_finding(draws: FlatDraws) -> Finding:
-    """What to say of it; without an alarm the figures of all other checks are conclusive."""
+    """Return the finding on mixing. Without an alarm, all other checks are conclusive."""
     figures = mixing(draws)
     chains, size = len(draws.values), draws.size
     names, least = draws.names, np.fmin(figures.ess, figures.ess_of_square)

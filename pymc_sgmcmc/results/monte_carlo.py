@@ -1,7 +1,7 @@
-"""How far means, sds and quantiles of the draws are known: their Monte Carlo errors.
+"""Monte Carlo errors of the means, sds and quantiles of the draws.
 
-All of it is on the scale of the model's own variables, which users report: a scale with a long tail
-may be harmless on the unconstrained scale, on which the sampler moves.
+The errors are on the scale of the model's own variables, which users report. A variable with a long
+tail there may be harmless on the unconstrained scale, on which the sampler moves.
 """
 
 from collections.abc import Sequence
@@ -21,35 +21,36 @@ __all__ = ["MonteCarlo", "monte_carlo", "monte_carlo_of"]
 QUANTILES = (0.05, 0.95)
 
 SEEN = 1000
-"""Squares, in effect independent, from which on a tail counts as seen: ten of them are then beyond
+"""Least effective number of squares for which the tail counts as seen: ten of them are then beyond
 the 99 % quantile."""
 
 MOST = 1000
-"""Entries of variables that are looked at; more are represented by so many, spread evenly."""
+"""Largest number of entries of variables to examine. More entries are represented by so many,
+spread evenly."""
 
 FEWEST_DRAWS = 4
-"""In a chain, as ArviZ needs them."""
+"""Least number of draws in a chain that ArviZ accepts."""
 
 
 @dataclass(frozen=True, eq=False)
 class MonteCarlo:
     """Figures of the entries of the continuous free variables, each of shape (k,).
 
-    NaN where there are none: for a variable that is constant or not finite.
+    The figures of an entry that is constant or not finite are NaN.
 
     Attributes
     ----------
     names : tuple of str
-        ``beta[3]``.
+        Names of the entries, such as ``beta[3]``.
     mean, sd, q5, q95 : array
-        Of the draws of all chains.
+        Mean, sd, and 5 and 95 % quantiles of the draws of all chains.
     mean_error, sd_error, q5_error, q95_error : array
         Their Monte Carlo standard errors.
     sd_bound : array
-        Half the width of a 95 % interval of the sd, relative to it, upwards. A chain that has not
-        seen its tail knows its sd less well than ``sd_error`` says: see `sd_bounds`.
+        Upper half-width of a 95 % interval of the sd, relative to the sd. If the chains have hardly
+        seen the tail, the sd is less certain than ``sd_error`` says: see `sd_bounds`.
     draws : int
-        In a chain.
+        Number of draws in a chain.
     """
 
     names: tuple[str, ...]
@@ -66,12 +67,12 @@ class MonteCarlo:
 
     @property
     def mean_bound(self) -> np.ndarray:
-        """Half the width of a 95 % interval of the mean, in posterior sds, (k,)."""
+        """Half-width of a 95 % interval of the mean, in posterior sds, (k,)."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return TIMES * self.mean_error / self.sd
 
     def dataset(self) -> xr.Dataset:
-        """The figures by name, dimension ``parameter``."""
+        """Return the figures by name, with the dimension ``parameter``."""
         names = ("mean", "sd", "q5", "q95")
         columns = [column for name in names for column in (name, f"{name}_error")]
         return xr.Dataset(
@@ -81,7 +82,7 @@ class MonteCarlo:
 
 
 def monte_carlo_of(idata: Any, model: Model) -> MonteCarlo:
-    """The figures of the continuous free variables of `model` in the posterior of `idata`."""
+    """Compute the figures of the continuous free variables of `model` in the draws of `idata`."""
     posterior, columns, names = posterior_of(idata), [], []
     for rv in model.free_RVs:
         if rv.name in posterior and np.dtype(rv.dtype).kind == "f":
@@ -97,8 +98,8 @@ def monte_carlo_of(idata: Any, model: Model) -> MonteCarlo:
 
 
 def monte_carlo(values: np.ndarray, names: Sequence[str]) -> MonteCarlo:
-    """The figures of draws `values` (chains, draws, k)."""
-    import arviz as az  # here, as it takes seconds
+    """Compute the figures of draws `values`, (chains, draws, k)."""
+    import arviz as az  # imported here because importing it takes seconds
 
     _, draws, k = values.shape
     figures = {name: np.full(k, np.nan) for name in MonteCarlo.__dataclass_fields__}
@@ -109,7 +110,7 @@ def monte_carlo(values: np.ndarray, names: Sequence[str]) -> MonteCarlo:
     if len(usable) and draws >= FEWEST_DRAWS:
         part = values[:, :, usable]
         mean, sd = part.mean(axis=(0, 1)), part.std(axis=(0, 1))
-        z = (part - mean) / sd  # ArviZ takes an entry for constant where its range is below 1e-15
+        z = (part - mean) / sd  # ArviZ treats a range below 1e-15 as constant
         square = z**2
         ess, ess_of_square = (_by_arviz(az.ess, x, method="mean") for x in (z, square))
         found = {"mean": mean, "sd": sd, "mean_error": sd / np.sqrt(ess)}
@@ -126,20 +127,20 @@ def monte_carlo(values: np.ndarray, names: Sequence[str]) -> MonteCarlo:
 def sd_bounds(
     square: np.ndarray, ess: np.ndarray, ess_of_square: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The Monte Carlo error of sds, and how far they may be off, both relative to them, (k,).
+    """Compute the Monte Carlo errors of sds and their 95 % bounds, both relative to the sds, (k,).
 
-    The variance is the mean of the squares of the centred draws: its error follows from their
-    variance (the kurtosis of the draws) and their effective number, whatever the law is. Where
-    fewer than `SEEN` of them are effective, two things make it larger than that in a long tail
-    which the chains have hardly seen:
+    The variance is the mean of the squares of the centred draws. For any law, its error follows
+    from the variance of the squares (the kurtosis of the draws) and their effective number. If
+    fewer than `SEEN` squares are effective, two corrections account for a long tail that the chains
+    have hardly seen:
 
-    - The squares are skewed to the right, so that most samples have too small a mean, and a small
-      variance with it. The upper end of the interval is that of Johnson's (1978) modified t, with
-      the skewness of the squares and their effective number.
-    - The tail that was not seen mixes as badly as the one that was. Of a process that is as fast
-      everywhere the squares have the larger effective number (for an autoregression because
-      rho^2 < rho); where they have the smaller one, chains are slower the farther out they are, and
-      the error is multiplied by the ratio of the two.
+    - The squares are skewed to the right, so most samples have too small a mean of squares,
+      together with too small a variance. The upper end of the interval is that of Johnson's (1978)
+      modified t, with the skewness of the squares and their effective number.
+    - The unseen tail is assumed to mix as slowly as the tail that was seen. For a process that is
+      equally fast everywhere, the squares have the larger effective number (for an autoregression,
+      because rho^2 < rho). If they have the smaller one, chains are slower farther out, and the
+      error is multiplied by the ratio of the two numbers.
 
     Parameters
     ----------

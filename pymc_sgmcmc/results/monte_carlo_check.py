@@ -1,4 +1,4 @@
-"""What to say of Monte Carlo errors: a section of a report, and its table."""
+"""Section of a report on Monte Carlo errors, and its table."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ __all__ = ["monte_carlo_finding", "monte_carlo_table"]
 
 
 def monte_carlo_finding(figures: MonteCarlo) -> Finding:
-    """What to say of it: an alarm where the promise is not kept for sure."""
+    """Return the finding on Monte Carlo errors, with an alarm if the promises may be broken."""
     title, known = "Monte Carlo", np.isfinite(figures.mean_bound + figures.sd_bound)
     if not known.any():
         return Finding(title, notes=("There are too few draws, or none of them moves.",))
@@ -45,7 +45,7 @@ def monte_carlo_finding(figures: MonteCarlo) -> Finding:
 
 
 def monte_carlo_table(figures: MonteCarlo, rows: int) -> list[str]:
-    """The lines of a table with the `rows` entries that are known worst, in their order."""
+    """Return the lines of a table with the `rows` least accurate entries, in the model's order."""
     names = ("mean", "sd", "q5", "q95")
     worst = np.fmax(figures.mean_bound / MEAN_PROMISE, figures.sd_bound / SD_PROMISE)
     chosen = np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:rows]
@@ -62,7 +62,7 @@ def monte_carlo_table(figures: MonteCarlo, rows: int) -> list[str]:
 
 
 def _with_error(value: float, error: float) -> str:
-    """As many digits as the error allows."""
+    """Format a value and its error, with as many digits as the error allows."""
     if not (np.isfinite(value) and np.isfinite(error)):
         return "-"
     digits = 3 if error <= 0 else 1 - int(np.floor(np.log10(error)))
@@ -83,10 +83,10 @@ def _phrase(figures: MonteCarlo, i: int) -> str:
 
 
 def _times_longer(figures: MonteCarlo) -> float:
-    """How many times as many draws the promises take.
+    """Return the factor by which the number of draws must grow to keep the promises.
 
-    By the Monte Carlo errors as they are, which fall as the root of the number of draws. What
-    `sd_bounds` adds for a tail that was not seen falls faster; where it alone is the reason: twice.
+    The factor, at least 2, follows from the Monte Carlo errors, which fall as the root of the
+    number of draws. The part that `sd_bounds` adds for an unseen tail falls faster and is ignored.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         of_sd = TIMES * figures.sd_error / figures.sd / SD_PROMISE

@@ -1,4 +1,4 @@
-"""Arrays that have a value for each draw and each row: their size, names and labels."""
+"""Arrays with a value for each draw and each row: their size, names and labels."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,7 +12,7 @@ __all__ = ["check_memory", "labelled"]
 def check_memory(
     what: str, draws: int, shapes: Mapping[str, tuple[int, ...]], itemsize: int, most: float
 ) -> None:
-    """Raise if arrays of these shapes at so many draws take more than `most` bytes."""
+    """Raise ValueError if arrays of these shapes at so many draws take more than `most` bytes."""
     needed = draws * itemsize * sum(int(np.prod(shape)) for shape in shapes.values())
     if needed <= most:
         return
@@ -32,10 +32,10 @@ def labelled(
     coords: Mapping[str, Iterable] | None = None,
     rows: np.ndarray | None = None,
 ) -> xr.DataArray:
-    """An array (chain, draw, *shape) with the dimensions and labels that the variable has.
+    """Return an array (chain, draw, *shape) with the dimensions and labels of the variable.
 
-    `posterior`: has the same chains and draws. `coords`: labels in the place of the model's.
-    `rows`: which ones of the first axis of the variable are in the array; None: all.
+    `posterior` has the same chains and draws. `coords` are labels that replace the model's. `rows`
+    are the indices of the first axis of the variable that are in the array; None means all.
     """
     shape = array.shape[2:]
     own = model.named_vars_to_dims.get(name) or [None] * len(shape)

@@ -1,4 +1,4 @@
-"""Predictions: what a model says of new rows, at each draw."""
+"""Posterior predictive draws, for new data or the model's own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,47 +48,47 @@ def predict(
     random_seed: int | None = None,
     progressbar: bool = True,
 ) -> Any:
-    """Draw what the model says of new data, or of its own, from the posterior predictive.
+    """Draw from the posterior predictive, for new data or the model's own.
 
-    Unlike `pymc.sample_posterior_predictive` it takes models with `pm.Minibatch` on all rows, never
-    draws a free variable from its prior because data or dimensions have changed, fills in what is
-    observed for new rows, and leaves the model as it was.
+    Unlike `pymc.sample_posterior_predictive`, `predict` uses all rows of models with
+    `pm.Minibatch`, never draws a free variable from its prior because data or dimensions have
+    changed, fills in observed values for new rows, and leaves the model unchanged.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, with all free variables that predictions depend on.
+        The result of `pm.sample`, with all free variables that predictions depend on.
     model : pymc.Model, optional
-        Default: that of the ``with`` block.
+        The model, by default that of the ``with`` block.
     new_data : mapping of str to array, optional
-        New values of `pm.Data` by name, each with as many axes as the old. Rows that are observed
-        need not be given. None: the model's own data.
+        New values of `pm.Data` by name, each with as many axes as the old. Observed values need not
+        be given. None means the model's own data.
     coords : mapping of str to sequence, optional
-        Labels of dimensions whose lengths change. Default 0, 1, ...
+        Labels of dimensions whose lengths change, by default 0, 1, ...
     var_names : str or sequence of str, optional
-        Observed variables or Deterministics. Default all that are observed.
+        Names of observed variables or Deterministics, by default all observed variables.
     draws : int, optional
-        How many, of all chains together; spread evenly over each chain. Default all.
+        Number of draws of all chains together, spread evenly over each chain. By default all.
     max_memory : float
-        Bytes that the predictions may have.
+        Largest size of the predictions, in bytes.
     random_seed : int, optional
-        Of the predictions.
+        Seed of the predictions.
     progressbar : bool
-        Whether to show one where it takes more than two seconds.
+        Whether to show a progress bar if the computation takes more than two seconds.
 
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
         New data: the groups of `idata` (without warm-up), at those draws, and ``predictions``, or
-        ``posterior_predictive`` where `new_data` is None, each variable of shape (chain, draw,
+        ``posterior_predictive`` if `new_data` is None, with each variable of shape (chain, draw,
         rows, ...).
 
     Raises
     ------
     ValueError
-        If `new_data` has an unknown name, another number of axes or lengths that do not agree; if
-        an observed variable cannot be given other rows; if the predictions need more than
-        `max_memory`. The message says what to do.
+        If `new_data` has an unknown name, another number of axes or inconsistent lengths; if an
+        observed variable cannot have other rows; if the predictions need more than `max_memory`.
+        The message names the remedy.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def _wanted(model: Model, var_names: str | Sequence[str] | None) -> list[TensorV
 
 
 def _points(posterior: xr.Dataset, free: Sequence[TensorVariable]) -> list[list[np.ndarray]]:
-    """The values of the free variables at each draw, one chain after the other."""
+    """Return the values of the free variables at each draw, one chain after the other."""
     drawn = [posterior[rv.name].values.astype(rv.dtype, copy=False) for rv in free]
     flat = [values.reshape(-1, *values.shape[2:]) for values in drawn]
     n = posterior.sizes["chain"] * posterior.sizes["draw"]
@@ -166,13 +166,13 @@ def _drawn(
     random_seed: int | None,
     progressbar: bool,
 ) -> list[np.ndarray]:
-    """One draw of each variable at each point, (points, *shape)."""
+    """Draw each variable once at each point, (points, *shape)."""
     sizes = interpreted(free, [variable.shape for variable in wanted])(*points[0])
     shapes = [tuple(map(int, shape)) for shape in sizes]
     named = {variable.name: shape for variable, shape in zip(wanted, shapes, strict=True)}
     itemsize = max(np.dtype(variable.dtype).itemsize for variable in wanted)
     check_memory("Predictions", len(points), named, itemsize, max_memory)
-    # The free variables are its inputs: nothing else can take the place of their draws.
+    # The free variables are inputs of the function, so that none is drawn from its prior.
     function = compile_with_rngs(free, wanted, random_seed=random_seed, on_unused_input="ignore")
     arrays = [
         np.empty((len(points), *shape), variable.dtype)

@@ -1,4 +1,4 @@
-"""Label switching: the components of a mixture put in the same order in all draws."""
+"""Relabelling of mixture components, to undo label switching."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,23 +8,23 @@ import xarray as xr
 
 from pymc_sgmcmc._utils.argument_rows import DIM, DRAWS_OF, NAMES
 from pymc_sgmcmc._utils.arguments import takes
-from pymc_sgmcmc._utils.compat import with_group
 from pymc_sgmcmc._utils.constraints import Names
+from pymc_sgmcmc._utils.groups import with_group
 from pymc_sgmcmc._utils.inference_data import posterior_of
 
 __all__ = ["relabel"]
 
 STARTS = 8
-"""Draws whose order of the components is tried as the first one for all."""
+"""Number of draws whose order of the components serves as a starting point."""
 
 TRIED = 500
-"""Draws, about, on which they are tried."""
+"""Approximate number of draws on which the starting points are tried."""
 
 BLOCK = 2**20
-"""Distances of components at once: 8 MB."""
+"""Number of distances between components computed at once: 8 MB."""
 
 SMALLEST_VARIANCE = 1e-12
-"""Of a figure of one component, relative to that over all components."""
+"""Least variance of a figure of one component, relative to that over all components."""
 
 
 @takes(idata=DRAWS_OF, var_names=NAMES, dim=DIM, labels=Names())
@@ -37,38 +37,39 @@ def relabel(
 ) -> Any:
     r"""Put the components of a mixture in the same order in all draws.
 
-    The posterior of a mixture is the same whatever its components are called, and chains may call
-    them differently, or change their minds. Means over draws are then those of no component.
+    The posterior of a mixture does not depend on the order of its components. Chains may use
+    different orders, or change the order while sampling. Means over draws are then those of no
+    component.
 
-    All draws are permuted such that components of the same name are alike: for each draw the order
-    under which a normal distribution with a mean and variance for each figure of each component is
-    most likely (an assignment problem), then the means and variances anew, until nothing changes
-    (Stephens, 1997 and 2000). This is done from the orders in some of the draws, and the best
-    result kept. Components are then numbered as most draws had them: draws without label switching
-    are returned as they were.
+    All draws are permuted such that components of the same number are alike. The method alternates
+    two steps until nothing changes (Stephens, 1997 and 2000). For each draw it finds the most
+    likely order under a normal distribution with a mean and variance for each figure of each
+    component (an assignment problem). Then the means and variances are recomputed. The method
+    starts from the orders in several draws, and keeps the best result. Components are finally
+    numbered as in most draws, so that draws without label switching are returned unchanged.
 
-    What does not depend on labels, the density or predictions, does not need it. Where components
-    overlap so much that nobody could tell them apart, nor can it.
+    Quantities that do not depend on labels, such as the density or predictions, do not need
+    relabelling. Components that overlap too much to be distinguished cannot be relabelled.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned.
+        The result of `pm.sample`.
     var_names : str or sequence of str, optional
-        Variables by which components are told apart. Default all that have the dimension.
+        Variables that distinguish the components, by default all that have the dimension.
     dim : str or dict of str to str
         The dimension of the components. All variables of the posterior that have it are permuted,
-        also those not in `var_names`. Or the dimension of each variable by its name, as in
-        ``{"mu": "mu_dim_0", "w": "w_dim_0"}``, where the model gives it no name: these are
+        also those not in `var_names`. If the model gives it no name, pass the dimension of each
+        variable by its name, as in ``{"mu": "mu_dim_0", "w": "w_dim_0"}``. These variables are
         permuted.
     labels : str or sequence of str
-        Discrete variables whose values are numbers of components, 0, 1, ...: they are changed with
-        them.
+        Discrete variables whose values are numbers of components, 0, 1, ... They are renumbered
+        accordingly.
 
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        New data, as `idata`, with another posterior; the other groups are shared with `idata`.
+        New data like `idata` with another posterior. The other groups are shared with `idata`.
 
     Raises
     ------
@@ -120,7 +121,7 @@ def relabel(
 
 
 def _dims(posterior: xr.Dataset, dim: str | Mapping[str, str]) -> dict[str, str]:
-    """The dimension of the components of each variable that is to be permuted."""
+    """Return the dimension of the components of each variable to permute."""
     if isinstance(dim, str):
         found = {name: dim for name, variable in posterior.items() if dim in variable.dims[2:]}
         if not found:
@@ -135,7 +136,7 @@ def _dims(posterior: xr.Dataset, dim: str | Mapping[str, str]) -> dict[str, str]
 
 
 def _figures(name: str, variable: xr.DataArray, dim: str) -> np.ndarray:
-    """What is known of each component in each draw, (draws, components, figures)."""
+    """Return the values of each component in each draw, (draws, components, figures)."""
     values = variable.transpose("chain", "draw", dim, ...).values
     figures = values.reshape(values.shape[0] * values.shape[1], values.shape[2], -1)
     if not np.isfinite(figures).all():
@@ -144,12 +145,14 @@ def _figures(name: str, variable: xr.DataArray, dim: str) -> np.ndarray:
 
 
 def best_order(figures: np.ndarray) -> np.ndarray:
-    """Which component of each draw comes first, second, ...: (draws, components).
+    """Return the new order of the components of each draw, (draws, components).
+
+    Entry i is the number of the component that becomes the i-th.
 
     Parameters
     ----------
     figures : array, shape (draws, components, figures)
-        What is known of each component.
+        Values of each component.
     """
     n, k, _ = figures.shape
     spread = figures.std(axis=(0, 1))
@@ -160,26 +163,29 @@ def best_order(figures: np.ndarray) -> np.ndarray:
         starts.append((figures[draw], np.ones_like(figures[draw])))
     best = min((_settled(some, *start) for start in starts), key=lambda found: found[0])[1]
     order = _settled(figures, *_moments(some, best))[1]
-    # Of all names for the components those that most draws have.
+    # Number the components as in most draws.
     same = np.array([[np.sum(order[:, i] == j) for j in range(k)] for i in range(k)])
     of, name = _assignment(-same)
     return order[:, of[np.argsort(name)]]
 
 
 def _settled(figures, means, variances) -> tuple[float, np.ndarray]:
-    """Minus the log-likelihood and the orders, from the moments of each component."""
+    """Iterate from moments of each component to convergence.
+
+    Return a value that is minus the log-likelihood up to scale and constants, and the orders.
+    """
     order, best = None, np.inf
     while True:
         found = np.concatenate([_nearest(part, means, variances) for part in _parts(figures)])
         means, variances = _moments(figures, found)
         value = float(np.sum(np.log(variances)))
-        if value >= best:  # It falls as long as anything changes.
+        if value >= best:  # the value falls as long as anything changes
             return best, order
         order, best = found, value
 
 
 def _moments(figures: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each figure of each component, (components, figures)."""
+    """Return mean and variance of each figure of each component, (components, figures)."""
     ordered = np.take_along_axis(figures, order[..., None], axis=1)
     return ordered.mean(axis=0), np.maximum(ordered.var(axis=0), SMALLEST_VARIANCE)
 
@@ -191,7 +197,7 @@ def _parts(figures: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _nearest(figures: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """The most likely order of the components of each draw."""
+    """Return the most likely order of the components of each draw."""
     weights = 1 / variances
     # Minus twice the log-density of component j of a draw as component i: (draws, i, j).
     cost = np.einsum("njf,if->nij", figures**2, weights)
@@ -201,7 +207,7 @@ def _nearest(figures: np.ndarray, means: np.ndarray, variances: np.ndarray) -> n
 
 
 def _assignment(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.optimize import linear_sum_assignment  # here, as it takes long to import
+    from scipy.optimize import linear_sum_assignment  # importing it takes long
 
     return linear_sum_assignment(cost)
 

@@ -1,10 +1,10 @@
-"""The kernel Stein discrepancy of points with scores, and its distribution where they fit.
+"""Kernel Stein discrepancy of points with scores, and its bootstrap distribution.
 
 For a density p with the score s = grad log p, the Stein kernel of a kernel k is
 
     u(x, y) = s(x).s(y) k + s(x).grad_y k + s(y).grad_x k + div_x grad_y k.
 
-Its mean over y from p is 0 for every x; over independent x and y from another law q it is the
+Its mean over y from p is 0 for every x. Its mean over independent x and y from another law q is the
 squared discrepancy, KSD^2. Here k(x, y) = (1 + |x - y|^2)^(-1/2).
 """
 
@@ -13,22 +13,22 @@ import numpy as np
 __all__ = ["signs", "standardized", "stein_sums"]
 
 BLOCK = 2**20
-"""Pairs of points at once: some arrays of 8 MB, whatever the number of points."""
+"""Number of pairs of points computed at once: some arrays of 8 MB for any number of points."""
 
 WELL_KNOWN = 10
-"""Points for each coordinate from which their covariance is known well enough to divide by."""
+"""Least number of points per coordinate for standardizing by the covariance."""
 
 CONSECUTIVE = 5
-"""Points of a chain that share a sign. They are about an autocorrelation time apart, so that sums
-over so many are nearly independent."""
+"""Number of consecutive points of a chain that share a sign. Points are about an autocorrelation
+time apart, so that sums over so many are nearly independent."""
 
 
 def standardized(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The points and scores (n, d) in coordinates in which the points are about N(0, I).
+    """Transform points and scores (n, d) to coordinates in which the points are about N(0, I).
 
-    By the covariance of the points where there are `WELL_KNOWN` times as many as coordinates; else
-    by their sds. The last value says whether it is by the covariance. A wrong width is not lost:
-    the scores then have it.
+    The transformation uses the covariance of the points if there are `WELL_KNOWN` times as many as
+    coordinates, else their sds. The last returned value says whether it uses the covariance. A
+    wrong width stays visible, because the scores are transformed too.
     """
     n, d = points.shape
     mean, sd = points.mean(axis=0), points.std(axis=0)
@@ -37,13 +37,13 @@ def standardized(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np
         return z, scores, False
     try:
         root = np.linalg.cholesky(z.T @ z / n)
-    except np.linalg.LinAlgError:  # One coordinate is a sum of others.
+    except np.linalg.LinAlgError:  # one coordinate is a combination of others
         return z, scores, False
     return np.linalg.solve(root, z.T).T, scores @ root, True
 
 
 def signs(lengths: list[int], repetitions: int, rng: np.random.Generator) -> np.ndarray:
-    """Random signs for chains of so many points, (n, repetitions): the wild bootstrap's."""
+    """Draw signs of the wild bootstrap for chains of the given lengths, (n, repetitions)."""
     parts = [
         np.repeat(
             rng.choice([-1.0, 1.0], size=(-(-length // CONSECUTIVE), repetitions)),
@@ -56,7 +56,7 @@ def signs(lengths: list[int], repetitions: int, rng: np.random.Generator) -> np.
 
 
 def stein_sums(points: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Sums of w_i w_j u(x_i, x_j) over all pairs i != j, for each column of weights, (m,).
+    """Sum w_i w_j u(x_i, x_j) over all pairs i != j, for each column of weights, (m,).
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def stein_sums(points: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> n
     rows = max(1, BLOCK // n)
     for start in range(0, n, rows):
         stop = min(start + rows, n)
-        # u is symmetric: pairs to the right of the block stand for two.
+        # u is symmetric, so pairs to the right of the block count twice.
         u = _stein_kernel(points[start:stop], scores[start:stop], points[start:], scores[start:])
         own = u[:, : stop - start]
         np.fill_diagonal(own, 0.0)
@@ -77,7 +77,7 @@ def stein_sums(points: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> n
 
 
 def _stein_kernel(x, s, y, t) -> np.ndarray:
-    """The kernel u of points x (n, d) with scores s, and y (m, d) with scores t: (n, m)."""
+    """Compute the kernel u of points x (n, d) with scores s, and y (m, d) with scores t: (n, m)."""
     squares, others = np.sum(x * x, axis=1), np.sum(y * y, axis=1)
     distance = np.maximum(squares[:, None] + others - 2 * x @ y.T, 0.0)
     inverse = 1 / (1 + distance)

@@ -1,4 +1,4 @@
-"""The kinetic temperature of chains with a momentum."""
+"""Kinetic temperature of chains with a momentum."""
 
 from typing import Any
 
@@ -15,32 +15,32 @@ __all__ = ["kinetic_temperature"]
 
 @takes(idata=STATS_OF)
 def kinetic_temperature(idata: Any) -> xr.Dataset:
-    r"""The mean of p.p / d in each chain, with its Monte Carlo error.
+    r"""Compute the mean of p.p / d in each chain, with its Monte Carlo error.
 
-    The momentum of a chain that samples the posterior has the temperature 1 (or what
-    ``temperature`` says), but for the step size: with Euler's integrator it is 1 / (1 - h C / 2)
-    for a step size h and a friction C. Above it, gradient noise heats the chain, or the step size
-    is too long; or the chain had not settled.
+    The momentum of a chain that samples the posterior has the temperature 1 (or the argument
+    ``temperature``), up to an effect of the step size: with Euler's integrator the temperature is
+    1 / (1 - h C / 2) for a step size h and a friction C. A higher temperature means that gradient
+    noise heats the chain, that the step size is too long, or that the chain had not settled.
 
-    A thermostat holds it at 1 whatever else is wrong: it proves little there. `check` looks at the
-    draws themselves.
+    A thermostat keeps the temperature at 1 even if the draws are wrong, so the temperature proves
+    little for such samplers. `check` examines the draws themselves.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, from a step method with a momentum.
+        The result of `pm.sample` with a step method that has a momentum.
 
     Returns
     -------
     xarray.Dataset
-        ``mean`` and ``mcse``, the Monte Carlo standard error of the mean, with dimension ``chain``;
-        and ``sampler`` where several step methods have a momentum, in the order of `pm.sample`.
-        Draws at which a chain diverged are left out. The error is NaN for fewer than four.
+        ``mean`` and ``mcse``, the Monte Carlo standard error of the mean, with dimension ``chain``,
+        and ``sampler`` if several step methods have a momentum, in the order of `pm.sample`. Draws
+        at which a chain diverged are left out. The error is NaN for fewer than four draws.
 
     Raises
     ------
     ValueError
-        If no step method has a momentum: there is no such sample stat.
+        If no step method has a momentum, so that the sample stat is missing.
 
     Examples
     --------
@@ -71,8 +71,8 @@ def kinetic_temperature(idata: Any) -> xr.Dataset:
 
 
 def _mean_and_error(path: np.ndarray) -> tuple[float, float]:
-    """The mean of one chain, (draw,), and its Monte Carlo error; of what is finite."""
-    import arviz as az  # here, as it takes seconds
+    """Return the mean of the finite values of one chain, (draw,), and its Monte Carlo error."""
+    import arviz as az  # imported here because importing it takes seconds
 
     finite = path[np.isfinite(path)]
     if len(finite) < FEWEST_DRAWS:

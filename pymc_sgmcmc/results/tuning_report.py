@@ -1,4 +1,4 @@
-"""What a self-tuned step method has found, for a person to read."""
+"""Readable report on the result of tuning."""
 
 from typing import Any
 
@@ -14,22 +14,22 @@ __all__ = ["report"]
 
 @takes(idata=STATS_OF)
 def report(idata: Any) -> str:
-    """A short table of what each chain was tuned to, one row a chain.
+    """Return a short table of the tuned settings, with one row per chain.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned, from a step method with something left to tune.
+        The result of `pm.sample` with a step method that tuned some of its settings.
 
     Returns
     -------
     str
-        Step size h (of the metric's coordinates), rows in a minibatch (0: exact gradients), the
-        gradient, the part of the injected noise that gradient noise makes up at most, the condition
-        number of the metric with its scales taken out, g' G g at the centre that was located
-        (about d or less), the predicted relative error of a posterior variance, and the gradients
-        of single rows (of U, where they are exact) that tuning took. All are of the last draw; a
-        dash is what is not known.
+        A table with these columns: step size h (in the metric's coordinates); number of rows in a
+        minibatch (0 for exact gradients); kind of gradient; largest ratio of gradient noise to
+        injected noise; condition number of the metric without its scales; decrement g' G g at the
+        located centre (about d or less); predicted relative error of a posterior variance; number
+        of gradients of single rows that tuning took (of U, if gradients are exact). All values are
+        those of the last draw. A dash marks an unknown value.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def report(idata: Any) -> str:
     columns = {name: last[name].values for name in ("step_size", *TUNED_STATS)}
     columns = {name: values.reshape(len(values), -1) for name, values in columns.items()}
     samplers = columns["batch_size"].shape[1]
-    if columns["step_size"].shape[1] != samplers:  # those of other step methods are among them
+    if columns["step_size"].shape[1] != samplers:  # other step methods have step sizes, too
         columns["step_size"] = np.full_like(columns["batch_size"], np.nan, dtype=float)
     for sampler in range(samplers):
         for k, chain in enumerate(last.chain.values):

@@ -1,4 +1,4 @@
-"""Expectations under decreasing step sizes: each draw counts as long as the time it stands for."""
+"""Expectations under decreasing step sizes, with draws weighted by their step sizes."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,31 +28,31 @@ def weighted_mean(
     var_names: Sequence[str] | None = None,
     sampler: int | None = None,
 ) -> xr.Dataset:
-    r"""The mean over all draws, weighted by their step sizes: sum h f(q) / sum h.
+    r"""Compute the mean over all draws, weighted by their step sizes: sum h f(q) / sum h.
 
-    With decreasing step sizes the plain mean gives the many late draws, which are close to each
-    other, too much weight (Welling and Teh, 2011, eq. 9). With h falling as l^(-1 / (K + 1)) and an
-    integrator of order K (1: Euler; 2: a splitting) the bias after L inner steps falls as
-    L^(-K / (K + 1)) (Chen, Ding and Carin, 2015, theorem 5). With a constant step it is the mean.
-    Draws of an exploration stage have no weight.
+    With decreasing step sizes the plain mean gives too much weight to the many late draws, which
+    are close to each other (Welling and Teh, 2011, eq. 9). With h falling as l^(-1 / (K + 1)) and
+    an integrator of order K (1 for Euler, 2 for a splitting), the bias after L inner steps falls as
+    L^(-K / (K + 1)) (Chen, Ding and Carin, 2015, theorem 5). With a constant step size the result
+    is the plain mean. Draws of an exploration stage have no weight.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned.
+        The result of `pm.sample`.
     function : callable, optional
-        Of the posterior, an xarray.Dataset, elementwise over (chain, draw): what the mean is of.
-        Default the variables themselves.
+        Function f of the posterior, an xarray.Dataset, elementwise over (chain, draw). By default
+        the variables themselves.
     var_names : sequence of str, optional
-        Default all variables.
+        Names of variables, by default all.
     sampler : int, optional
-        Which step method's step sizes, where several have one (NUTS has); counted from 0, in the
-        order of `pm.sample`.
+        Number of the step method whose step sizes are the weights, counted from 0 in the order of
+        `pm.sample`. Needed if several step methods have a step size (NUTS has one).
 
     Returns
     -------
     xarray.Dataset
-        Without the dimensions chain and draw.
+        The means, without the dimensions chain and draw.
 
     Raises
     ------
@@ -83,23 +83,24 @@ def weighted_quantile(
     var_names: Sequence[str] | None = None,
     sampler: int | None = None,
 ) -> xr.Dataset:
-    """Quantiles of the draws, weighted as by `weighted_mean`.
+    """Compute quantiles of the draws, weighted as by `weighted_mean`.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        What `pm.sample` returned.
+        The result of `pm.sample`.
     q : float or sequence of float
         Probabilities, from 0 to 1.
     var_names : sequence of str, optional
-        Default all variables.
+        Names of variables, by default all.
     sampler : int, optional
-        Which step method's step sizes, as for `weighted_mean`.
+        Number of the step method whose step sizes are the weights, as for `weighted_mean`.
 
     Returns
     -------
     xarray.Dataset
-        Without the dimensions chain and draw; with a dimension ``quantile`` where `q` has one.
+        The quantiles, without the dimensions chain and draw, but with a dimension ``quantile`` if
+        `q` is a sequence.
 
     Raises
     ------
@@ -126,7 +127,7 @@ def weighted_quantile(
 def _weighted(
     idata: Any, var_names: Sequence[str] | None, sampler: int | None
 ) -> tuple[xr.Dataset, xr.DataArray]:
-    """The draws, and the step size of each, (chain, draw)."""
+    """Return the draws and their weights, (chain, draw): step sizes, 0 in an exploration stage."""
     posterior, found = posterior_of(idata, var_names), sampler_stat(idata, "step_size")
     _warn_of_missing(posterior)
     samplers = 0 if found is None else found.shape[2]
@@ -147,7 +148,7 @@ def _weighted(
 
 
 def _warn_of_missing(posterior: xr.Dataset) -> None:
-    """Warn of draws that are NaN, which xarray leaves out."""
+    """Warn about draws that are NaN, which xarray leaves out."""
     for name, values in posterior.data_vars.items():
         if values.dtype.kind != "f":
             continue

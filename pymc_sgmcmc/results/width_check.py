@@ -1,4 +1,4 @@
-"""What the running sums of all chains say of the width of the draws."""
+"""Finding on the width of the draws, from the running sums of all chains."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -32,18 +32,18 @@ def width_finding(
     places: Sequence[int],
     blur: Mapping[str, float] = MappingProxyType({}),
 ) -> Finding:
-    """Judge the variance ratios W that chains of this package keep.
+    """Judge the variance ratios W that chains of this package store.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
     names : sequence of str
-        Of the d continuous coordinates of the model.
+        Names of the d continuous coordinates of the model.
     places : sequence of int
-        The number of each among all value variables of the model.
+        The index of each coordinate among all value variables of the model.
     blur : mapping
-        The largest Monte Carlo errors, as `monte_carlo_finding` has them in its numbers: no
-        detection limit is below them.
+        The largest Monte Carlo errors, as in the numbers of `monte_carlo_finding`. No detection
+        limit is below them.
     """
     figures = {name: np.full(len(names), np.nan) for name in ("width", "width_error")}
     samplers = samplers_in(idata)
@@ -85,7 +85,7 @@ def width_finding(
 
 
 def judged_sums(idata: Any, sampler: int) -> xr.Dataset:
-    """The running sums of the chains, of a step method, that have looked at themselves."""
+    """Return the running sums of those chains of a step method that know the errors of W."""
     sums = running_sums(idata, sampler)
     return sums.isel(chain=(sums.freedom > 0).any("coordinate"))
 
@@ -93,24 +93,25 @@ def judged_sums(idata: Any, sampler: int) -> xr.Dataset:
 class WidthOfChains:
     """W of one kind over all chains.
 
-    Each chain may have a metric of its own: what is averaged are the directions that are mostly the
-    same coordinate of q.
+    Each chain may have a metric of its own. Averages are over the directions of all chains with the
+    same main coordinate of q.
 
     Attributes
     ----------
     places : list of int
-        What the coordinates are.
+        Indices of the coordinates among all value variables.
     ratio, error, noise : array, one for each of them
+        W, its standard error, and the part of W that gradient noise adds.
     impossible : array of bool
-        Where W says nothing: it is negative, or not finite.
+        Mask of coordinates whose W is negative or not finite, and proves nothing.
     times : array
-        Standard errors from which on a deviation is significant.
+        Least number of standard errors at which a deviation is significant.
     excess : array
-        Above 0: an alarm.
+        Significant deviation beyond the tolerance; above 0 there is an alarm.
     pooled, pooled_error, pooled_excess : float
-        The same over all coordinates.
+        The same for the mean over all coordinates.
     limit : float
-        Errors of W below it are not seen in the worst coordinate.
+        Detection limit: smaller errors of W are not detected in the worst coordinate.
     """
 
     def __init__(self, sums: xr.Dataset, kind: str):
@@ -133,7 +134,7 @@ class WidthOfChains:
         self.impossible = ~(np.isfinite(self.ratio + self.error) & (self.ratio > 0))
         self.excess = excess(self.ratio, self.error, TOLERANCE, times)
         self.limit = float(np.nanmax(times * self.error, initial=0.0))
-        # All coordinates carry these, and where d is large not all have come by.
+        # Every stored coordinate holds the pooled values; if d is large, some are not stored yet.
         pooled = sums[f"pooled_{kind}"].max("coordinate").values
         spread = sums[f"pooled_{kind}_spread"].max("coordinate").values
         steps = sums.steps.max("coordinate").values

@@ -1,1 +1,1 @@
-"""Which likelihoods are minibatched, and the graph of a batch: rows selected or joined."""
+"""Choice of the minibatched likelihoods, and the graph of a batch: rows selected or joined."""

@@ -1,4 +1,4 @@
-"""The rows of a batch of a log-likelihood, from the same rows of its data."""
+"""Computation of a batch of rows of a log-likelihood from the same rows of its data."""
 
 from collections.abc import Callable, Iterable
 
@@ -18,7 +18,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 import pymc_sgmcmc.rows.indexing_rules  # noqa: F401  (registers them)
-from pymc_sgmcmc._utils.compat import GATHERS
+from pymc_sgmcmc.compile.pytensor_versions import GATHERS
 from pymc_sgmcmc.model.log_density import is_minus_infinity
 from pymc_sgmcmc.model.row_axes import FEW_ROWS, value_of
 from pymc_sgmcmc.rows.dependence import Dependence
@@ -30,17 +30,17 @@ from pymc_sgmcmc.rows.selection_rules import rebuilt
 __all__ = ["BatchRows", "LatentRows", "with_indices_at_data"]
 
 COPIED = 2**28
-"""Bytes (256 MB) that the rows which an index takes of data may have, where they are copied so as
-to lie in order; more are found by the index at every inner step."""
+"""Largest size in bytes (256 MB) of the rows that an index gathers from data and that are copied
+into contiguous order. Larger results are gathered by the index at every inner step."""
 
 _INDEXING = (Subtensor, *GATHERS)
 _LIGHT = (Elemwise, DimShuffle, Alloc, SpecifyShape, *_INDEXING)
-"""Operations on data that are left in the graph of a batch where their rows can be sliced: what
-they are computed from needs no copy of its own. All others are evaluated once."""
+"""Operations on data that stay in the graph of a batch where their rows can be sliced: slices of
+their inputs suffice, and no copy of the result is stored. All others are evaluated once."""
 
 
 class LatentRows(NotByRow):
-    """The rows of a variable that is sampled, `variable`, are needed."""
+    """Error: a selection of rows needs the rows of a sampled variable, `variable`."""
 
     def __init__(self, variable: Variable):
         super().__init__(f"the latent variable {variable.name!r} has one value per row")
@@ -48,21 +48,21 @@ class LatentRows(NotByRow):
 
 
 class BatchRows(Selection):
-    """The rows of a batch, sliced in the data: those that have them and are reached on the way.
+    """Selection of the rows of a batch, by slices of the data that have these rows.
 
     Parameters
     ----------
     n_rows : int
-        How many rows there are.
+        Number of rows.
     dependence : Dependence
-        What depends on data alone.
+        Which variables depend on data alone.
     slice_of : callable
-        What stands for the slice of a leaf, or of a function of data, along an axis. Raises
-        `NotByRow` where the user has said that it is not sliced.
+        Returns the variable that stands for the slice of a leaf, or of a function of data, along
+        an axis. Raises `NotByRow` where the user has excluded this axis.
     imputed : list, optional
-        Where a row has a latent variable of its own, as imputed values are, its place among all
-        rows is appended, (n_rows,) bool, and any number stands for the variable. None: it is
-        selected like all others.
+        Receives masks, (n_rows,) bool, of the rows that have a latent variable of their own, such
+        as imputed values. Arbitrary numbers stand for these values in a batch. None: such rows
+        are selected like all others.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class BatchRows(Selection):
             return (yield moved, axis)
         if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Switch):
             condition, *branches = node.inputs
-            # A check of parameters: those of all rows would be computed for each batch.
+            # A check of the parameters of all rows would be computed for each batch.
             if all(condition.type.broadcastable) and is_minus_infinity(branches[1]):
                 checked = self._checked(condition)
                 if checked is not condition:
@@ -116,7 +116,7 @@ class BatchRows(Selection):
         return self._slice_of(x, axis)
 
     def _is_copied(self, x: TensorVariable, axis: int) -> bool:
-        """Whether rows that an index takes of data are to be copied, in order."""
+        """Return whether `x`, rows of data taken by an index, is stored as a copy in order."""
         node = x.owner
         if not isinstance(node.op, GATHERS):
             return False
@@ -126,7 +126,7 @@ class BatchRows(Selection):
         return self._n_rows * value_of(whole)[:1].nbytes <= COPIED
 
     def _checked(self, condition: TensorVariable) -> TensorVariable:
-        """`condition` of the rows of the batch, where it is one on all rows."""
+        """Return `condition` with checks of all rows replaced by checks of the batch's rows."""
         node = condition.owner
         if node is None or not self.dependence.moves(condition):
             return condition
@@ -155,9 +155,10 @@ class BatchRows(Selection):
         return True
 
     def _guessed(self, x: TensorVariable, axis: int) -> Steps:
-        """The same of an operation that has no rule, a loop say: as if it acted row by row.
+        """Select through an operation without a rule, such as a loop, as if it acts row by row.
 
-        Rows are where an axis has their number. What comes of it is compared with the whole.
+        An axis whose length is the number of rows is taken as the axis of rows. The result has to
+        be compared with the full log-likelihood (`prove_separation`).
         """
         node, inputs = x.owner, []
         if self.dependence.shape_of(x)[axis] != self._n_rows:
@@ -181,7 +182,7 @@ class BatchRows(Selection):
 
 
 def _is_plain(index: Variable) -> bool:
-    """Whether it is the user's own index, or a cast of it."""
+    """Return whether `index` is the user's own index, or a cast of it, and not a mask."""
     while index.owner is not None and isinstance(index.owner.op, Elemwise):
         if len(index.owner.inputs) != 1:
             return False
@@ -190,9 +191,10 @@ def _is_plain(index: Variable) -> bool:
 
 
 def index_at_data(x: TensorVariable, axis: int, dependence: Dependence) -> TensorVariable | None:
-    """Return `x`, whose `axis` an index makes, with the index moved to data; None if it cannot be.
+    """Return `x`, whose `axis` comes from an index, with the index moved to data; None if it stays.
 
-    It is moved where it is a function of data alone, takes many rows, and reaches data.
+    The index is moved if it is a function of data alone, acts on more than `FEW_ROWS` entries, and
+    reaches data.
     """
     node = x.owner
     if not isinstance(node.op, _INDEXING):
@@ -241,7 +243,7 @@ def _variables(entry: slice) -> Iterable[Variable]:
 
 
 def with_indices_at_data(term: TensorVariable, dependence: Dependence) -> TensorVariable:
-    """Return `term` with indices of rows moved to data: for what is not sliced by row."""
+    """Return `term` with indices of rows moved to data, for a term that is not sliced by row."""
     new: dict[Variable, Variable] = {}
     for node in toposort([term]):
         (x, *_) = node.outputs

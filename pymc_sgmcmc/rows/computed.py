@@ -1,4 +1,4 @@
-"""Functions of data alone: evaluated once, and anew when `pm.set_data` has changed the data."""
+"""Functions of data alone: evaluated once, and again after `pm.set_data` has changed the data."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from pymc_sgmcmc.rows.dependence import Dependence
 __all__ = ["Computed", "describe", "with_computed"]
 
 FEW = 256
-"""Functions of so few numbers stay in the graph: they are as cheap there."""
+"""Largest array whose functions stay in the graph, where they are as cheap."""
 
 
 class Computed:
@@ -33,7 +33,7 @@ class Computed:
     Attributes
     ----------
     value : SharedVariable
-        Its value; floats are of the working precision.
+        The value of `function`; floats have the working precision.
     """
 
     def __init__(self, function: TensorVariable):
@@ -46,7 +46,7 @@ class Computed:
         self.value = pytensor.shared(self._evaluated(), name=name, borrow=True, shape=shape)
 
     def refresh(self) -> None:
-        """Evaluate it again if its data are other arrays than before."""
+        """Evaluate the function again if its data are other arrays than before."""
         now = self._arrays()
         if any(new is not old for new, old in zip(now, self._seen, strict=True)):
             self.value.set_value(self._evaluated(), borrow=True)
@@ -63,7 +63,7 @@ class Computed:
 
 
 def describe(function: TensorVariable) -> str:
-    """Return a name for a function of data: its own, or what it is computed from, or none."""
+    """Return the name of a function of data, else "computed from" its data's names, else ""."""
     names = sorted({leaf.name for leaf in graph_inputs([function]) if leaf.name})
     return function.name or (f"computed from {', '.join(names)}" if names else "")
 
@@ -73,7 +73,7 @@ def with_computed(
     dependence: Dependence,
     computed: Callable[[TensorVariable], Computed],
 ) -> tuple[TensorVariable, list[Computed]]:
-    """Return `term` with the value in the place of each function of many data, and these."""
+    """Replace each function of many data in `term` by its value; return the term and the values."""
     found: dict[Variable, Computed] = {}
     nodes = toposort([term])
     clients = {x: node for node in nodes for x in node.inputs if dependence.moves(node.outputs[0])}
@@ -87,7 +87,7 @@ def with_computed(
 
 
 def _reads(x: TensorVariable) -> bool:
-    """Whether many numbers are read for `x`, not only their shape."""
+    """Return whether `x` reads an array of more than `FEW` numbers, not only its shape."""
     waiting, seen = [x], set()
     while waiting:
         here = waiting.pop()

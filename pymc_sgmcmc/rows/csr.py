@@ -1,4 +1,4 @@
-"""Sparse matrices of data as arrays: compressed sparse rows, and the indices of all rows."""
+"""Sparse matrices of data as arrays: compressed sparse rows (CSR), and the indices of all rows."""
 
 import numpy as np
 import pytensor
@@ -17,22 +17,22 @@ class CSR:
     Parameters
     ----------
     matrix : Variable
-        Of a sparse type: a graph of constants and shared variables.
+        A variable of a sparse type: a graph of constants and shared variables.
 
     Attributes
     ----------
     design : list of SharedVariable
-        Entries (nnz,), columns (nnz,), starts (N + 1,), as `sparse_dot` takes them: those of the
-        matrix itself where it is CSR, not copied.
+        Entries (nnz,), columns (nnz,), starts (N + 1,), in the order of `sparse_dot`. Arrays of a
+        CSR matrix that have the right dtype are not copied.
     rows : SharedVariable
         0, ..., N - 1: data of N rows, which are sliced by row.
     width : SharedVariable
-        K.
+        Number of columns, K.
 
     Raises
     ------
     ValueError
-        If its indices are out of range: compiled code does not look at them again.
+        If indices are out of range, as compiled code does not check them, or if K >= 2**31.
     """
 
     def __init__(self, matrix: Variable):
@@ -49,7 +49,7 @@ class CSR:
         *self.design, self.rows, self.width = self._arrays
 
     def refresh(self) -> None:
-        """Compute the arrays anew if a shared variable behind them has another value."""
+        """Compute the arrays again if a shared variable of the matrix has another value."""
         now = self._values()
         if any(new is not old for new, old in zip(now, self._seen, strict=True)):
             for shared, array in zip(self._arrays, self._compressed(), strict=True):

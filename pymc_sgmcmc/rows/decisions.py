@@ -1,4 +1,4 @@
-"""What becomes of each likelihood: it is minibatched, and how, or exact, and why."""
+"""Decisions on likelihoods: minibatched, and how, or exact, and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,24 +10,25 @@ __all__ = ["Decision"]
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether a likelihood is computed on batches of its rows.
+    """Decision whether a likelihood is computed on batches of its rows.
 
     Attributes
     ----------
     name : str
         The observed variable or Potential.
     rows : int
-        How many rows it has: the length of `axis` of its log-likelihood.
+        Number of rows: the length of `axis` of the log-likelihood.
     axis : int
-        Which axis of its log-likelihood has the rows.
+        Axis of the log-likelihood that has the rows.
     sliced : mapping of str to int
-        The data that are sliced, and the axis of each that has the rows. Empty: it is exact.
+        Names of the data that are sliced, with the axis of rows of each. Empty if the likelihood
+        is exact.
     reason, cure : str
-        Why it is exact, and what to do for batches of it. Empty if there is nothing to be said: the
-        user wants it so, or it has few rows.
+        Why the likelihood is exact, and advice to the user. Empty if no explanation is due: the
+        user wants exact gradients, or there are few rows.
     imputed : int
-        How many of the rows have a latent variable of their own, as imputed values are: these are
-        exact, as few batches would see that variable.
+        Number of rows that have a latent variable of their own, such as an imputed value. These
+        rows are exact, as few batches would include a given latent variable.
     """
 
     name: str
@@ -55,14 +56,14 @@ class Decision:
         return f"{self.name}: exact, because {self.reason}. {self.cure}"
 
     def error(self) -> RowsDoNotSeparate:
-        """What is raised where the user wants minibatches of it."""
+        """Return the error for a likelihood of which the user requires minibatches."""
         return RowsDoNotSeparate(
             f"The rows of {self.name!r} do not separate: its log-likelihood cannot be computed on "
             f"a part of its {self.rows} rows, because {self.reason}. {self.cure}"
         )
 
     def warning(self) -> str:
-        """What is said where exact gradients take the place of minibatches."""
+        """Return the warning that exact gradients take the place of minibatches."""
         return (
             f"Exact gradients of {self.name}, because {self.reason}. All {self.rows} rows are read "
             f"at every inner step; where that is slow, sample with NUTS. {self.cure}"

@@ -1,4 +1,4 @@
-"""What of a model's graph depends on data alone, and what shapes its variables have."""
+"""Dependence of the variables of a model's graph on data alone, and their shapes."""
 
 from collections.abc import Collection, Mapping
 
@@ -16,12 +16,12 @@ __all__ = ["Dependence"]
 
 
 class Dependence:
-    """Knows of each variable of a graph whether more than data enter it.
+    """Record of which variables of a graph depend on more than data, and of their shapes.
 
     Parameters
     ----------
     moving : collection of SharedVariable
-        Those that stand for values which other step methods draw: they are no data.
+        Shared variables that stand for values drawn by other step methods: they are no data.
     point : mapping of str to array
         Values of the value variables by name, at which shapes are taken.
     """
@@ -32,11 +32,11 @@ class Dependence:
         self._shapes: dict[Variable, tuple[int, ...]] = {}
 
     def is_data(self, leaf: Variable) -> bool:
-        """Whether a variable without an owner is data: a constant, or shared by the user."""
+        """Return whether a variable without an owner is a constant or the user's shared data."""
         return isinstance(leaf, SharedVariable | Constant) and leaf not in self._moving
 
     def moves(self, x: Variable) -> bool:
-        """Whether `x` depends on anything but data."""
+        """Return whether `x` depends on anything but data."""
         waiting = [x]
         while waiting:
             here = waiting[-1]
@@ -51,7 +51,7 @@ class Dependence:
         return self._moves[x]
 
     def is_sampled(self, x: Variable) -> bool:
-        """Whether `x` is a variable that is sampled, or its transform: entry by entry."""
+        """Return whether `x` is a sampled array or an elementwise transform of one."""
         while x.owner is not None and isinstance(x.owner.op, Elemwise | DimShuffle):
             moving = [v for v in x.owner.inputs if self.moves(v)]
             if len(moving) != 1:
@@ -60,11 +60,11 @@ class Dependence:
         return x.owner is None and self.moves(x) and bool(x.type.ndim)
 
     def know(self, x: TensorVariable, shape: tuple[int, ...]) -> None:
-        """Remember the shape of `x`, which was found otherwise."""
+        """Remember the shape of `x`, which the caller knows."""
         self._shapes[x] = tuple(shape)
 
     def shape_of(self, x: TensorVariable) -> tuple[int, ...]:
-        """The shape of `x` at the point."""
+        """Return the shape of `x` at the point."""
         if x not in self._shapes:
             static = x.type.shape
             if x.owner is None and not hasattr(x, "data") and x.name in self._point:

@@ -1,4 +1,4 @@
-"""The forms of log-likelihoods: what those have in common that differ in data and parameters."""
+"""Forms of log-likelihoods: terms of one form differ only in their data and parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,14 +13,14 @@ __all__ = ["arguments", "is_data_alone", "of_one_form"]
 
 
 def arguments(node: Apply) -> list[Variable]:
-    """The inputs of a node but for shapes, which follow from the number of rows."""
+    """Return the inputs of a node except shapes, which follow from the number of rows."""
     return node.inputs[:1] if isinstance(node.op, Alloc | SpecifyShape) else node.inputs
 
 
 def is_data_alone(moving: set[Variable]) -> Callable[[Variable], bool]:
-    """Return a function that says whether a variable depends on data alone.
+    """Return a function that tells whether a variable depends on data alone.
 
-    `moving`: shared variables that stand for values which other step methods draw.
+    `moving`: shared variables that stand for values drawn by other step methods.
     """
     known: dict[Variable, bool] = {}
 
@@ -45,7 +45,7 @@ def is_data_alone(moving: set[Variable]) -> Callable[[Variable], bool]:
 def of_one_form(
     terms: Mapping[str, TensorVariable], data_alone: Callable[[Variable], bool]
 ) -> list[list[str]]:
-    """The names of terms by their form: same operations on inputs of the same types and roles."""
+    """Group the names of terms by form: same operations on inputs of the same types and roles."""
     numbers: dict[tuple, int] = {}
     of_variable: dict[Variable, int] = {}
     by_form: dict[int, list[str]] = {}

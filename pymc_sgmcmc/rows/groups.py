@@ -1,4 +1,4 @@
-"""Likelihoods as functions of their rows: the data that are sliced, and the sliced terms."""
+"""Likelihoods as functions of their rows: sliced data and sliced terms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class RowData:
     name : str
     source : SharedVariable
     axis : int
-        The one that has the rows.
+        Axis of the rows.
     slice : TensorVariable
     computed : Computed, optional
-        What `source` is the value of, if it is no data itself.
+        The function of data whose value `source` is; None if `source` is data itself.
     """
 
     name: str
@@ -41,7 +41,7 @@ class RowData:
         return self.source.get_value(borrow=True).shape
 
     def take(self, rows: TensorVariable) -> TensorVariable:
-        """The slice at the given rows."""
+        """Return the slice at the given rows."""
         if self.axis == 0:
             return take_rows(self.source, rows)
         return pt.take(self.source, rows, axis=self.axis)
@@ -59,9 +59,9 @@ class RowGroup:
         Observed variables and Potentials.
     data : tuple of RowData
     terms : tuple of TensorVariable
-        Elementwise log-likelihood of each of them, a function of the slices.
+        Elementwise log-likelihood of each of `observed`, a function of the slices.
     computed : tuple of Computed
-        Functions of data that the terms depend on and that have no rows.
+        Functions of data without rows on which the terms depend.
     """
 
     name: str
@@ -71,7 +71,10 @@ class RowGroup:
     computed: tuple[Computed, ...] = ()
 
     def length(self) -> int:
-        """Number of rows now: `pm.set_data` may have changed it since construction."""
+        """Return the present number of rows, which `pm.set_data` may have changed.
+
+        Refresh the functions of data first. Raise ValueError if the data differ in number of rows.
+        """
         for computed in (*self.computed, *(data.computed for data in self.data)):
             if computed is not None:
                 computed.refresh()
@@ -85,7 +88,7 @@ class RowGroup:
         return lengths[0]
 
     def slices(self, rows: TensorVariable) -> dict[Variable, Variable]:
-        """Replacements that put the given rows into `terms`."""
+        """Return replacements that put the given rows into `terms`."""
         return {data.slice: data.take(rows) for data in self.data}
 
 
@@ -103,9 +106,9 @@ def join_groups(name: str, parts: Sequence[RowGroup]) -> RowGroup:
 def row_data(
     source: SharedVariable | Constant, name: str, axis: int, computed: Computed | None = None
 ) -> RowData:
-    """Return the data with a variable for its slice.
+    """Return the data with a variable for their slice.
 
-    Constants become shared variables: Numba would compile them in, and PyTensor hash them.
+    Constants become shared variables: Numba would compile them in, and PyTensor would hash them.
     """
     # Axes of length 1 keep their static shape: they broadcast.
     shape = tuple(None if i == axis else size for i, size in enumerate(source.type.shape))

@@ -1,4 +1,4 @@
-"""How operations that index a tensor, or set parts of it, let a selection of rows through."""
+"""Rules that select rows through operations that index a tensor or set parts of it."""
 
 import numpy as np
 import pytensor.tensor as pt
@@ -9,7 +9,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, Subtensor
 
-from pymc_sgmcmc._utils.compat import GATHERS
+from pymc_sgmcmc.compile.pytensor_versions import GATHERS
 from pymc_sgmcmc.rows.indices import entries_of, is_whole, places
 from pymc_sgmcmc.rows.selection import NotByRow, Steps, select_through
 from pymc_sgmcmc.rows.selection_rules import aligned, rebuilt
@@ -51,7 +51,7 @@ def _indexed(op, x, axis, selection) -> Steps:
 
 
 def _is_range(index, whole, axis: int, own: int, shape_of) -> bool:
-    """Whether an index is 0, 1, ..., up to the length of `axis` of the tensor, along `own`."""
+    """Return whether `index` is 0, ..., n - 1 along `own`; n is the length of `whole`'s `axis`."""
     start = index
     while start.owner is not None and isinstance(start.owner.op, DimShuffle | Reshape | Elemwise):
         if isinstance(start.owner.op, Elemwise) and len(start.owner.inputs) != 1:
@@ -85,9 +85,9 @@ def _(op, x, axis, selection) -> Steps:
 
 @select_through.register(AdvancedIncSubtensor)
 def _(op, x, axis, selection) -> Steps:
-    """Some of the rows come from another variable, as imputed ones do.
+    """Select rows of which some are set from another variable, such as imputed values.
 
-    Two functions of data say of each row whether it does, and which entry of that variable it is.
+    Two functions of data tell for each row whether it is set, and from which entry.
     """
     whole, part = x.owner.inputs[:2]
     entries = entries_of(x.owner, first=2)

@@ -1,4 +1,4 @@
-"""What the nodes that index a tensor take of each of its axes."""
+"""Entries that an indexing node takes of each axis of a tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from pytensor.tensor.variable import TensorVariable
 __all__ = ["Place", "entries_of", "is_whole", "places"]
 
 Entry = slice | TensorVariable
-"""What is taken of an axis: a slice, or integer indices of any number of axes."""
+"""The index of one axis: a slice, or a tensor of integers with any number of axes."""
 
 
 def entries_of(node: Apply, first: int = 1) -> list[Entry] | None:
-    """Return what `node` takes of each axis of the tensor it indexes; None where it adds axes.
+    """Return the entry of each axis of the tensor that `node` indexes; None if it adds axes.
 
-    `first`: the first of the inputs that are indices. A mask of some axes becomes the indices of
-    what is true in it.
+    `first`: position of the first input that is an index. A mask of several axes becomes the
+    indices of its true elements, one entry an axis.
     """
     ndim = node.inputs[0].type.ndim
     idx_list = getattr(node.op, "idx_list", None)
@@ -57,7 +57,7 @@ def _as_entry(x):
 
 
 def is_whole(entry: Entry) -> bool:
-    """Whether `entry` is the slice of a whole axis, in order."""
+    """Return whether `entry` is the slice of a whole axis, in order."""
     if not isinstance(entry, slice):
         return False
     start, stop, step = (getattr(bound, "data", bound) for bound in _bounds(entry))
@@ -79,14 +79,14 @@ def _equals(bound, number: int) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an axis of an indexed tensor comes from.
+    """Origin of an axis of an indexed tensor.
 
     Attributes
     ----------
     axis : int or None
-        The axis of the tensor whose slice it is; None: it is an axis of the indices.
+        Axis of the tensor that is sliced; None for an axis of the indices.
     of_indices : int or None
-        Which axis of the indices, when they are broadcast together.
+        Axis of the indices after broadcasting; None for an axis that is sliced.
     """
 
     axis: int | None
@@ -94,7 +94,7 @@ class Place:
 
 
 def places(entries: Sequence[Entry]) -> list[Place]:
-    """Return where each axis of the tensor comes from that is indexed by `entries`."""
+    """Return the origin of each axis of a tensor indexed by `entries`."""
     indexed = [k for k, entry in enumerate(entries) if not isinstance(entry, slice)]
     sliced = [Place(k) for k, entry in enumerate(entries) if isinstance(entry, slice)]
     if not indexed:

@@ -1,4 +1,4 @@
-"""Which likelihoods of a model are joined, and that the joined one is theirs."""
+"""Choice of the likelihoods of a model that are joined into one, and a check of the result."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,26 +19,26 @@ from pymc_sgmcmc.rows.requests import START_SIZE, BatchRequest, is_auto
 __all__ = ["FEWEST", "Joined", "check_joined", "find_joined", "with_joined"]
 
 FEWEST = 4
-"""So many likelihoods of one form are joined. Fewer cost the compiler little, and where they share
-their rows one batch serves all of them."""
+"""Smallest number of likelihoods of one form that are joined. Fewer cost the compiler little, and
+one batch serves all of them where they share their rows."""
 
 MOVES = (0.1, 0.1, 0.01, 0.01, 1e-3, 1e-3)
-"""How far values are moved at random from the initial point, where much may be zero or equal, until
-joined likelihoods have been compared at two points inside the support."""
+"""Standard deviations of random moves from the initial point, where many values may be zero or
+equal. They are tried in turn until joined likelihoods are compared at two points of the support."""
 
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Likelihoods of one form as one.
+    """Likelihoods of one form, joined into one.
 
     Attributes
     ----------
     variable : TensorVariable
-        Its log-density, (sum of rows, ...), under a name of its own.
+        Joint log-density, (sum of rows, ...), with a name of its own.
     members : tuple of TensorVariable
         The observed variables, in order.
     rows : tuple of int
-        Of each.
+        Number of rows of each member.
     """
 
     variable: TensorVariable
@@ -60,24 +60,25 @@ def find_joined(
     shared: Mapping[TensorVariable, SharedVariable],
     apart: Collection[str],
 ) -> list[Joined]:
-    """Return the likelihoods that are to be joined: many of one form that are requested alike.
+    """Return the likelihoods to be joined: at least `FEWEST` of one form with equal requests.
 
     Parameters
     ----------
     model : pymc.Model
-        Without `pm.Minibatch`.
+        The model without `pm.Minibatch`.
     terms : mapping
         The log-density of each variable.
     requests : sequence of BatchRequest
-        Of those that are to be minibatched.
+        Requests of the likelihoods that are to be minibatched.
     shapes : mapping
-        Of the log-density of each variable.
+        Shape of the log-density of each variable.
     point : mapping of str to array
         Values of the value variables.
     shared : mapping
-        Shared variables that stand for the values of what is not sampled.
+        Shared variables that stand for the values of variables that are not sampled.
     apart : collection of str
-        Names of likelihoods, or of data, that the user gives: what has them is not joined.
+        Names of likelihoods or of data that the user gives. Likelihoods with one of these names,
+        or with such data, are not joined.
     """
     request_of = {request.variable: request for request in requests}
     if any(request.call is not None for request in requests):
@@ -115,7 +116,7 @@ def check_joined(
     point: Mapping[str, np.ndarray],
     shared: Mapping[TensorVariable, SharedVariable],
 ) -> None:
-    """Raise `NotJoined` unless `one` is `terms` end to end: at `point`, and at two near it."""
+    """Raise `NotJoined` unless `one` equals `terms` end to end, at `point` and at two near it."""
     rng, graphs, compared = np.random.default_rng(0), [one, *terms], 0
     standing = {replacement: var.name for var, replacement in shared.items()}
     leaves = {x: standing.get(x, x.name) for x in graph_inputs(graphs)
@@ -134,7 +135,7 @@ def check_joined(
         if np.shape(whole) != apart.shape:
             raise NotJoined(f"shape {np.shape(whole)}, where it should be {apart.shape}")
         if not np.isfinite(apart).all():
-            continue  # outside the support all of it is infinite, and each of them by itself
+            continue  # outside the support, one infinite term makes all of `one` infinite
         if not np.allclose(whole, apart, rtol=tolerance, atol=tolerance):
             raise NotJoined("its values differ from those of the terms")
         compared += scale > 0
@@ -146,7 +147,7 @@ def check_joined(
 def with_joined(
     requests: Sequence[BatchRequest], joined: Sequence[Joined], batch_size
 ) -> list[BatchRequest]:
-    """Return the requests, with one for all members of each joined likelihood."""
+    """Return the requests, with one request for all members of each joined likelihood."""
     members = {rv: one for one in joined for rv in one.members}
     explicit = {members[request.variable]: request.size for request in requests
                 if request.explicit and request.variable in members}  # fmt: skip

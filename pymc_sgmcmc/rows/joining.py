@@ -1,8 +1,9 @@
-"""Log-likelihoods of one form as one, on the rows of all of them end to end.
+"""Log-likelihoods of one form, joined into one on the rows of all of them end to end.
 
-Each variable of the terms y_1, ..., y_G is either the same in all (COMMON), has no rows and
-differs (EACH: a coefficient of the group, say), or has the rows of its term on its first axis
-(ROWS). In the joined term the last two have one entry for each of the R rows of all terms.
+Each variable of the terms y_1, ..., y_G is of one of three kinds. A COMMON variable is the same in
+all terms. An EACH variable differs between terms and has no rows, such as a coefficient of a group.
+A ROWS variable has the rows of its term on its first axis. In the joined term, EACH and ROWS
+variables have one entry for each of the R rows of all terms.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +26,11 @@ __all__ = ["Joint", "Kind", "NotJoined", "join", "join_node"]
 
 
 class NotJoined(Exception):
-    """Terms that cannot be written as one; the message says why."""
+    """Error: terms cannot be written as one; the message says why."""
 
 
 class Kind(Enum):
-    """How a variable of one term differs from those of the others."""
+    """Kind of a variable, by its difference between the terms."""
 
     COMMON = "common"
     EACH = "each"
@@ -38,7 +39,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What takes the place of a variable of each term.
+    """The joined variable, in place of one variable of each term.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class Joint:
     graph: TensorVariable
 
     def as_rows(self) -> TensorVariable:
-        """The same for an operation on rows: an axis of length 1 gives way to that of rows."""
+        """Return the graph for an operation on rows; the rows replace a first axis of length 1."""
         if self.kind is Kind.ROWS:
             return self.graph
         if self.kind is Kind.COMMON:
@@ -63,7 +64,7 @@ class Joint:
         return self.graph.dimshuffle(0, *range(2, self.graph.type.ndim))
 
     def as_each(self) -> TensorVariable:
-        """The same with an axis of rows before its own."""
+        """Return the graph with an axis of rows before its own axes."""
         if self.kind is Kind.COMMON:
             return self.graph.dimshuffle("x", *range(self.graph.type.ndim))
         if self.kind is Kind.ROWS:
@@ -73,7 +74,7 @@ class Joint:
 
 @singledispatch
 def join_node(op: Op, nodes: Sequence[Apply], inputs: Sequence[Joint], joining: "Joining") -> Joint:
-    """Join the outputs of aligned nodes, whose inputs are joined as `inputs`.
+    """Join the outputs of aligned nodes, given their joined inputs, `inputs`.
 
     Rules are registered by the class of the operation.
     """
@@ -81,14 +82,14 @@ def join_node(op: Op, nodes: Sequence[Apply], inputs: Sequence[Joint], joining: 
 
 
 class Joining:
-    """Joins aligned variables of the terms.
+    """Procedure that joins aligned variables of the terms.
 
     Parameters
     ----------
     lengths : sequence of int
-        Rows of each term now.
+        Present number of rows of each term.
     data_alone : callable
-        Whether a variable depends on data alone.
+        Returns whether a variable depends on data alone.
     """
 
     def __init__(self, lengths: Sequence[int], data_alone: Callable[[Variable], bool]):
@@ -120,11 +121,11 @@ class Joining:
 
     @property
     def number(self) -> TensorVariable:
-        """R."""
+        """The number of rows of all terms together, R."""
         return self.group.shape[0]
 
     def _find_rows(self, terms: Sequence[TensorVariable]) -> None:
-        """Where the number of rows of each term comes from, and the term of each row."""
+        """Set the graphs of the term of each row, `group`, and its place there, `within`."""
         lengths = [self._length(term, n) for term, n in zip(terms, self.lengths, strict=True)]
         counts = pt.stack([pt.as_tensor_variable(n, dtype="int64") for n in lengths])
         self.group = pt.repeat(pt.arange(len(terms)), counts)
@@ -133,7 +134,7 @@ class Joining:
         self.within = pt.arange(pt.sum(counts)) - before[self.group]
 
     def _length(self, term: TensorVariable, n: int) -> TensorVariable | int:
-        """The length of data that can change, else a number."""
+        """Return the number of rows as the length of data that can change, else as `n`."""
         for leaf in graph_inputs([term]):
             if isinstance(leaf, SharedVariable) and self._data_alone(leaf):
                 value = leaf.get_value(borrow=True)
@@ -176,7 +177,7 @@ class Joining:
 
 
 def _are_one(variables: Sequence[Variable]) -> bool:
-    """Whether they are equal and stay so: the same functions of equal constants."""
+    """Return whether variables are the same functions of equal constants, and so stay equal."""
     if any(not isinstance(leaf, Constant) for leaf in graph_inputs(variables)):
         return False
     return all(equal_computations([variables[0]], [x]) for x in variables[1:])
@@ -187,7 +188,7 @@ def join(
     lengths: Sequence[int],
     data_alone: Callable[[Variable], bool],
 ) -> TensorVariable:
-    """Return one term, (sum of the lengths, ...): the `terms` of one form end to end.
+    """Join `terms` of one form end to end into one term, (sum of the lengths, ...).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How operations act on joined variables, class by class."""
+"""Rules of `join_node` for operations on joined variables, by class of operation."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,8 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 from pytensor.tensor.type import TensorType
 
-from pymc_sgmcmc._utils.compat import GATHERS
 from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.compile.pytensor_versions import GATHERS
 from pymc_sgmcmc.rows.joining import Joining, Joint, Kind, NotJoined, join_node
 
 COMMON, EACH, ROWS = Kind
@@ -50,7 +50,7 @@ def _(op: CAReduce, nodes, inputs, joining):
     if given.kind is EACH:
         return Joint(EACH, _reduced(op, given.graph, [axis + 1 for axis in axes]))
     if given.kind is ROWS and 0 in axes:
-        # A check of all rows of a term: where one fails, no term has to be finite.
+        # One check serves all terms: if it fails for one of them, their sum is -inf anyway.
         if not isinstance(op.scalar_op, AND):
             raise NotJoined(f"{op} is over rows")
         return Joint(COMMON, pt.all(given.graph))
@@ -121,7 +121,7 @@ for gather in GATHERS:
 
 
 def _indexed(inputs: Sequence[Joint], joining: Joining, entries: Sequence) -> Joint:
-    """``x[entries]``, where an entry is the position of an index in `inputs`, or a slice."""
+    """Return ``x[entries]``; an entry is a position in `inputs`, or a slice of positions."""
     base, entries = inputs[0], list(entries)
     slices = [entry for entry in entries if isinstance(entry, slice)]
     if any(entry != slice(None) for entry in slices):
@@ -148,7 +148,7 @@ def _indexed(inputs: Sequence[Joint], joining: Joining, entries: Sequence) -> Jo
         rows = pt.arange(joining.number)
     else:
         rows = None
-    # Indices that are apart move to the first axis, which is that of rows.
+    # The axis of the index has to become the first axis, which has the rows.
     if rows is None and isinstance(entries[0], slice) and len(indices) == 1 and kind is EACH:
         place = entries.index(next(k for k in entries if not isinstance(k, slice)))
         moved = base.graph.dimshuffle(

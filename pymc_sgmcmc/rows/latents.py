@@ -1,9 +1,9 @@
-"""Latent variables of the rows: continuous ones with about as many entries as there are rows.
+"""Latent variables of the rows: continuous variables with about as many entries as rows.
 
-There is a new unknown with each row, so that more data do not tell more of any of them: each is as
-wide as its prior and its few rows leave it, the scale that they share is known only through all of
-them together, and the mode of all, from which tuning starts, is where that scale is zero. An entry
-with many rows (a group) is not of this kind, nor is a coefficient, which each row depends on.
+Each row brings a new unknown, so more data do not narrow the posterior of any entry: each entry is
+as wide as its prior and its few rows leave it. The scale that the entries share is known only
+through all of them together, and at the joint mode, where tuning starts, that scale is zero. An
+entry with many rows (a group) is not of this kind, nor is a coefficient on which each row depends.
 """
 
 import warnings
@@ -22,14 +22,16 @@ from pymc_sgmcmc.compile.backend import interpreted
 __all__ = ["rows_per_entry", "warn_about_row_latents"]
 
 ROWS_PER_ENTRY = 3.0
-"""Rows an entry, on average, below which a variable is one of the rows. From about so many on an
-entry's posterior owes more to its rows than to its prior, if a row tells as much as the prior."""
+"""Average number of rows an entry below which a variable is a latent variable of the rows. From
+about here on, an entry's posterior owes more to its rows than to its prior, if one row is as
+informative as the prior."""
 
 MANY = 200
-"""Entries from which on it matters: fewer have a dense metric, and their rows exact gradients."""
+"""Number of entries from which on a warning is given. Variables with fewer entries have a dense
+metric, and their rows exact gradients."""
 
 LOOKED_AT = 5
-"""Rows whose dependence on a variable is looked at."""
+"""Number of rows whose dependence on a variable is examined."""
 
 Point = Mapping[str, np.ndarray]
 
@@ -46,9 +48,9 @@ def warn_about_row_latents(
     Parameters
     ----------
     model : pymc.Model
-        On all rows.
+        The model on all rows.
     vars : sequence of value variables
-        What is sampled.
+        The sampled variables.
     terms : mapping
         The elementwise log-density of each observed variable.
     point : dict
@@ -79,10 +81,10 @@ def warn_about_row_latents(
 def rows_per_entry(
     term: TensorVariable, var: TensorVariable, point: Point, most: float = np.inf
 ) -> float | None:
-    """Return how many elements of `term` depend on an entry of `var`, on average.
+    """Return the average number of elements of `term` that depend on an entry of `var`.
 
-    By the gradients of some elements at a point near `point`. None: the term does not depend on
-    `var`, or has more than `most` elements.
+    The estimate uses the gradients of some elements at a point near `point`. None: the term does
+    not depend on `var`, has no elements, or has more than `most`.
     """
     leaves = list(graph_inputs([term]))
     if var not in leaves or term.type.ndim == 0:

@@ -1,4 +1,4 @@
-"""Log-densities that are written as one sum, as the vector that is summed."""
+"""Conversion of log-densities that are written as one sum into the vector that is summed."""
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
@@ -12,9 +12,9 @@ __all__ = ["opened"]
 
 
 def opened(term: TensorVariable) -> TensorVariable:
-    """Return a tensor whose sum is `term`, with more axes if `term` is a number that is a sum.
+    """Return a tensor whose sum is `term`, with more axes if `term` is a scalar sum.
 
-    The factors of a sum go into it: -0.5 * sum(x) / s is the sum of -0.5 * x / s.
+    Factors of the sum move into the elements: -0.5 * sum(x) / s is the sum of -0.5 * x / s.
     """
     if term.type.ndim or term.owner is None:
         return term
@@ -28,7 +28,7 @@ def opened(term: TensorVariable) -> TensorVariable:
 
 
 def _vector(node: Apply, parts: list[TensorVariable | None]) -> TensorVariable | None:
-    """What the output of `node` is the sum of; `parts`: the same of its inputs, where known."""
+    """Return the tensor whose sum is the output of `node`, given those of its inputs, `parts`."""
     if isinstance(node.op, Sum):
         (inner,) = node.inputs
         whole = node.op.axis is None or len(node.op.axis) == inner.type.ndim

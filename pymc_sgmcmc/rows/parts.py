@@ -1,7 +1,7 @@
-"""Parts of a tensor that an index takes, from parts of the data: an index of rows moves to them.
+"""Entries of a tensor at an index, computed from the same entries of the data.
 
 ``exp(X @ b)[mask]`` is ``exp(X[mask] @ b)``, and ``(U @ V.T)[i, j]`` is
-``sum(U[i] * V[j], axis=1)``: then a batch needs its own rows alone.
+``sum(U[i] * V[j], axis=1)``. With the index at the data, a batch needs its own rows alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,19 +21,19 @@ __all__ = ["Part", "cells"]
 
 
 class Part(Selection):
-    """The entries of an index along one axis.
+    """Selection of the entries of an index along one axis.
 
     Parameters
     ----------
     entry : slice or TensorVariable
         A vector of integers, or a slice: a function of data alone.
     dependence : Dependence
-        What depends on data alone.
+        Which variables depend on data alone.
 
     Attributes
     ----------
     reaches : bool
-        Whether data have been indexed: else nothing was won.
+        Whether data have been indexed. If not, moving the index has no benefit.
     """
 
     def __init__(self, entry: Entry, dependence: Dependence):
@@ -61,7 +61,7 @@ class Part(Selection):
 def cells(
     x: TensorVariable, indices: Mapping[int, TensorVariable], moves: Callable
 ) -> TensorVariable:
-    """Return entries of `x`, at vectors of indices of some axes: (n, *other axes in order)."""
+    """Return the entries of `x` at vectors of `indices` by axis: (n, *other axes in order)."""
     node, ndim = x.owner, x.type.ndim
     others = [axis for axis in range(ndim) if axis not in indices]
     if not indices:
@@ -73,7 +73,7 @@ def cells(
         return cells(x.dimshuffle(*alone), squeezed, moves)
     if node is not None and moves(x):
         if isinstance(node.op, Elemwise):
-            # Axes that are selected come first, so that all inputs agree where they are.
+            # Selected axes come first, so that all inputs have them in the same place.
             return rebuilt(x, [cells(given, indices, moves) for given in node.inputs])
         if isinstance(node.op, DimShuffle):
             order = node.op.new_order
@@ -100,7 +100,7 @@ def cells(
 
 
 def _matrices(x: TensorVariable) -> tuple[TensorVariable, TensorVariable] | None:
-    """The two matrices that `x` is the product of."""
+    """Return the two matrices whose product is `x`; None if it is no such product."""
     op, inputs = x.owner.op, x.owner.inputs
     core = op.core_op if isinstance(op, Blockwise) else op
     if isinstance(core, Dot) and [given.type.ndim for given in inputs] == [2, 2]:

@@ -1,4 +1,4 @@
-"""The one place that decides of each likelihood whether it is minibatched, and how, or exact."""
+"""Planner: the one place that decides whether a likelihood is minibatched, and how, or exact."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,21 +40,21 @@ ONE_NUMBER = (
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A decision, and what follows from it.
+    """A decision on a likelihood, with the graphs that follow from it.
 
     Attributes
     ----------
     request : BatchRequest
     decision : Decision
     key : object
-        Likelihoods of the same key share their rows: a dimension, a number of rows, or a
-        `pm.Minibatch`.
+        Likelihoods with the same key share their rows. The key is a dimension, a number of rows,
+        or a `pm.Minibatch`.
     group : RowGroup or None
-        The likelihood alone; None: it is exact.
+        Group of this likelihood alone; None if the likelihood is exact.
     term : TensorVariable or None
-        What the group has rows of: the log-likelihood, zero where it is exact.
+        Full log-likelihood whose rows the group computes; zero in the rows that are exact.
     rest : TensorVariable or None
-        The log-likelihood of those rows that are exact.
+        Log-likelihood of the exact rows, if the others are minibatched.
     """
 
     request: BatchRequest
@@ -66,27 +66,27 @@ class Plan:
 
 
 class Planner:
-    """Decides of one likelihood after the other.
+    """Planner of one likelihood after the other.
 
     Parameters
     ----------
     model : pymc.Model
-        On all rows.
+        The model on all rows.
     terms : mapping
-        The log-density of each variable and Potential, one value a row where it has rows.
+        The log-density of each variable and Potential, with one value a row where it has rows.
     point : mapping of str to array
         Values of the value variables.
     shared : mapping
-        Shared variables that stand for the values of what is not sampled.
+        Shared variables that stand for the values of variables that are not sampled.
     axes : mapping of str to int or None
-        The row axis of data by name, where the user gives it; None: not sliced.
+        Axis of rows of data by name, where the user gives it; None: the data are not sliced.
     apart : bool
-        Whether rows that have a latent variable of their own are left out of batches, as exact.
+        Whether rows that have a latent variable of their own are exact, apart from batches.
 
     Raises
     ------
     TypeError
-        If `axes` is no such mapping.
+        If `axes` is not such a mapping.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class Planner:
         self._slices: dict[object, RowData] = {}
 
     def shape_of(self, variable: TensorVariable, values: Mapping) -> tuple[int, ...]:
-        """That of its log-density, whose value at the point is among `values` if it is known."""
+        """Return the shape of a variable's log-density, from `values` if the axes agree."""
         term = self._terms[variable]
         if np.ndim(values[variable]) == term.type.ndim:
             self.dependence.know(term, np.shape(values[variable]))
         return self.dependence.shape_of(term)
 
     def plan(self, request: BatchRequest) -> Plan:
-        """Decide of one likelihood; the axes are tried in their order until one has its rows."""
+        """Decide on one likelihood; try its axes in order until one has the rows."""
         plans = []
         for axis in self._axes_of(request):
             plans.append(self._along(request, axis))
@@ -123,17 +123,19 @@ class Planner:
         return plans[0]
 
     def exact(self, term: TensorVariable) -> tuple[TensorVariable, list[Computed]]:
-        """The same as `term`, for all rows: what an index takes of data is computed once."""
+        """Return `term` on all rows with indexed data computed once, and the computed data."""
         arrays = [value_of(x) for x in graph_inputs([term]) if self._is_array(x)]
         if all(np.size(array) <= FEW_ROWS for array in arrays):
             return term, []
         moved = with_indices_at_data(term, self.dependence)
-        if moved is term and self._terms.get(term) is not term:  # else it is one of many, joined
+        if (
+            moved is term and self._terms.get(term) is not term
+        ):  # a joined likelihood is its own term
             return term, []
         return with_computed(moved, self.dependence, self._compute)
 
     def check_names(self, plans: Sequence[Plan]) -> None:
-        """Raise if the user gives the axis of something that no minibatched likelihood has."""
+        """Raise ValueError if the user gives an axis of data in no minibatched likelihood."""
         known = set()
         for plan in plans:
             variable = plan.request.variable
@@ -177,7 +179,7 @@ class Planner:
         try:
             sliced = rows(term, axis)
             if imputed:
-                # A latent variable of one row would be seen by few batches: those rows are exact.
+                # Few batches would include the latent variable of a given row: it is exact.
                 latent = pt.or_(*imputed) if len(imputed) > 1 else imputed[0]
                 shape = ["x"] * term.type.ndim
                 shape[axis] = 0
@@ -213,7 +215,7 @@ class Planner:
         return self.proved(plan) if n_rows else plan
 
     def proved(self, plan: Plan) -> Plan:
-        """Return the plan, or that of an exact likelihood if the rows do not separate after all."""
+        """Return the plan, or a plan of an exact likelihood if the rows prove not to separate."""
         axis = plan.decision.axis
         try:
             prove_separation(self._model, plan.group, plan.term, axis, self._point, self._shared)
@@ -232,7 +234,7 @@ class Planner:
         return Plan(request, decision)
 
     def _check_axes(self, request: BatchRequest, n_rows: int) -> None:
-        """Raise if the user gives an axis that has not the length of the rows."""
+        """Raise ValueError if an axis given by the user does not have the number of rows."""
         for leaf in graph_inputs([self._terms[request.variable]]):
             name = self._name(leaf, request.variable)
             own = self._axes.get(name)
@@ -252,7 +254,7 @@ class Planner:
                 f"rows={{{name!r}: {self._axes[name]!r}}} leaves out the rows that it has on axis "
                 f"{axis} of {name}"
             )
-        # The same array in two constants is one.
+        # Two constants of the same array share one slice.
         known = (key, axis, x if x.owner or not hasattr(x, "data") else id(value_of(x)))
         if known not in self._slices:
             one = None if x.owner is None else self._compute(x)
@@ -271,7 +273,7 @@ class Planner:
         return self._computed[x]
 
     def _name(self, leaf: Variable, variable: TensorVariable) -> str | None:
-        """That of a leaf; of the variable whose observed values it has, where it has none."""
+        """Return the name of a leaf, else of `variable` if the leaf is its observed value."""
         name = self._names.get(leaf) or leaf.name
         value = self._model.rvs_to_values.get(variable)
         if name or value is None:
@@ -281,5 +283,5 @@ class Planner:
 
 
 def _is_same(a: Variable, b: Variable) -> bool:
-    """Whether they are one variable, or constants of one array."""
+    """Return whether `a` and `b` are one variable, or constants of one array."""
     return a is b or (hasattr(a, "data") and hasattr(b, "data") and a.data is b.data)

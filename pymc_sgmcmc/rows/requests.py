@@ -1,4 +1,4 @@
-"""Which likelihoods are to be minibatched, along which axes, and how many rows a batch has."""
+"""Requests for minibatches: the likelihoods, their axes of rows, and the rows in a batch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from pymc_sgmcmc.model.total_sizes import total_sizes
 __all__ = ["AUTO", "BatchRequest", "find_requests", "is_auto"]
 
 AUTO = "auto"
-"""The batch size where it is to be tuned."""
+"""Value of `batch_size` that asks for a tuned batch size."""
 START_SIZE = 128
-"""Rows in a batch until then."""
+"""Number of rows in a batch before the batch size is tuned."""
 
 Shapes = Mapping[TensorVariable, tuple[int, ...]]
 
@@ -32,13 +32,13 @@ class BatchRequest:
     variable : TensorVariable
         An observed variable or a Potential of the full-data model.
     size : int
-        Rows in a batch.
+        Number of rows in a batch.
     axes : tuple of int
-        The axes of its log-likelihood that may have the rows, in the order in which they are tried.
+        Axes of its log-likelihood that may have the rows, in the order in which they are tried.
     explicit : bool
-        Whether the user says so: it is an error then where it cannot be.
+        Whether the request is the user's own. Such a request that cannot be honoured is an error.
     call : Apply, optional
-        The `pm.Minibatch` that says so.
+        The `pm.Minibatch` that makes the request.
     """
 
     variable: TensorVariable
@@ -48,7 +48,7 @@ class BatchRequest:
     call: Apply | None = None
 
     def exact(self) -> str:
-        """What to do for the exact likelihood."""
+        """Return advice on how to get the exact likelihood."""
         if self.call is None:
             name = self.variable.name
             return f"pass batch_size={{{name!r}: None, ...}} for its exact likelihood"
@@ -56,27 +56,27 @@ class BatchRequest:
 
 
 def is_auto(batch_size: Any) -> bool:
-    """Whether the batch size is to be tuned."""
+    """Return whether the batch size is to be tuned."""
     return is_word(batch_size, AUTO)
 
 
 def find_requests(model: Model, full: Model, batch_size: Any, shapes: Shapes) -> list[BatchRequest]:
-    """Return what is to be minibatched: as `pm.Minibatch` says in `model`, or else `batch_size`.
+    """Return the requests made by `pm.Minibatch` in `model`, or else by `batch_size`.
 
     Parameters
     ----------
     model : pymc.Model
-        What the user wrote.
+        The model as the user wrote it.
     full : pymc.Model
         `full_data(model)`.
     batch_size : int, mapping of str to (int or None), "auto", or None
     shapes : mapping of TensorVariable to tuple of int
-        Those of the log-densities of the observed variables and Potentials of `full`.
+        Shapes of the log-densities of the observed variables and Potentials of `full`.
 
     Raises
     ------
     ValueError, TypeError
-        If both say it, or one of them cannot be honoured.
+        If both make requests, or a request cannot be honoured.
     """
     calls = minibatches(model)
     _check_observed(model, full, calls)
@@ -128,7 +128,7 @@ def _from_argument(model: Model, batch_size: Any, shapes: Shapes) -> list[BatchR
         return []
     if is_auto(batch_size):
         axes = {v: _longest_first(shapes[v]) for v in (*model.observed_RVs, *model.potentials)}
-        for rv in _with_rows(model):  # one number for many values is worth saying why
+        for rv in _with_rows(model):  # so that the user is told why one number is exact
             if not shapes[rv] and number_of_rows(model, rv) > FEW_ROWS:
                 axes[rv] = (0,)
         return [BatchRequest(v, START_SIZE, own, False) for v, own in axes.items() if own]
@@ -161,7 +161,7 @@ def _longest_first(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _leading_first(shape: Sequence[int], size: int) -> tuple[int, ...]:
-    """All axes, or the one of an event over the rows: those that have a batch come first."""
+    """Return all axes, those of at least `size` rows first; axis 0 if rows form one event."""
     return tuple(sorted(range(len(shape)), key=lambda axis: (shape[axis] < size, axis))) or (0,)
 
 

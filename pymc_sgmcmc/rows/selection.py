@@ -1,4 +1,4 @@
-"""Selecting rows of a variable by selecting them in what it is computed from."""
+"""Selection of rows of a variable by selecting them in the inputs of its graph."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
@@ -13,29 +13,31 @@ from pymc_sgmcmc.rows.dependence import Dependence
 __all__ = ["NotByRow", "Selection", "Steps", "select_through"]
 
 Steps = Generator[tuple[TensorVariable, int], TensorVariable, TensorVariable]
-"""Yields what else is to be selected, (variable, axis), receives it, and returns the selected."""
+"""Generator that yields each further selection to make, (variable, axis), receives its result, and
+returns its own selection."""
 
 
 class NotByRow(Exception):
-    """Rows of a variable cannot be computed from rows of data; the message says why."""
+    """Error: rows of a variable cannot be computed from rows of data; the message says why."""
 
 
 class Selection(ABC):
-    """Entries along one axis of variables: those of a batch of rows, or those of an index.
+    """Entries of variables along one axis: the rows of a batch, or the entries of an index.
 
-    Calling it with a variable and an axis returns a graph of the entries. It is built from entries
-    of the inputs of the variable wherever its operation has a rule (`select_through`), each of
-    which is an identity: selecting before the operation is selecting after it.
+    Calling a selection with a variable and an axis returns a graph of the entries. The graph is
+    built from entries of the variable's inputs wherever its operation has a rule
+    (`select_through`). Each rule is an identity: selecting before the operation gives the same as
+    selecting after it.
 
     Parameters
     ----------
     dependence : Dependence
-        What depends on data alone.
+        Which variables depend on data alone.
 
     Attributes
     ----------
     unset : set of TensorVariable
-        Selections that hold no values yet: what is put in their place covers all that is read.
+        Selections that hold no values yet: values set later cover all entries that are read.
     """
 
     def __init__(self, dependence: Dependence):
@@ -45,21 +47,21 @@ class Selection(ABC):
 
     @abstractmethod
     def steps(self, x: TensorVariable, axis: int) -> Steps:
-        """The selection from `x` along `axis`; raise `NotByRow` where there is none."""
+        """Select entries of `x` along `axis`, step by step; raise `NotByRow` if impossible."""
 
     @abstractmethod
     def length(self, whole: TensorVariable) -> TensorVariable:
-        """How many entries are selected of an axis that has the length `whole`."""
+        """Return the number of entries that are selected from an axis of length `whole`."""
 
     def is_left_out(self, part: TensorVariable, comes: TensorVariable) -> bool:
-        """Whether the rows that come from `part` of another variable may hold any number.
+        """Return whether the rows that come from `part` of another variable may hold any number.
 
-        `comes`: which ones of all rows these are, a function of data, bool.
+        `comes`: mask of these rows among all rows, bool, a function of data.
         """
         return False
 
     def __call__(self, x: TensorVariable, axis: int) -> TensorVariable:
-        """The entries of `x` along `axis`; raise `NotByRow` where there is no way to them."""
+        """Return the entries of `x` along `axis`; raise `NotByRow` if impossible."""
         # No recursion: a sum of a thousand terms is a thousand operations deep.
         waiting: list[tuple[tuple[TensorVariable, int], Steps]] = []
         key, result, error = (x, axis), None, None
@@ -90,9 +92,9 @@ class Selection(ABC):
 
 @singledispatch
 def select_through(op: Op, x: TensorVariable, axis: int, selection: Selection) -> Steps:
-    """The selection along `axis` of `x`, an output of `op`, by selections of its inputs.
+    """Select along `axis` of `x`, an output of `op`, by selections of its inputs.
 
-    Rules are registered by the class of the op. One that has none is not known to act by row.
+    Rules are registered by the class of the op. An op without a rule raises `NotByRow`.
     """
     raise NotByRow(f"the operation {op} is not known to act row by row")
     yield

@@ -1,4 +1,4 @@
-"""How operations let a selection of rows through: each rule is an identity."""
+"""Rules that select rows through operations: each rule is an identity."""
 
 import numpy as np
 import pytensor.tensor as pt
@@ -22,7 +22,7 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc._utils.compat import GATHERS
+from pymc_sgmcmc.compile.pytensor_versions import GATHERS
 from pymc_sgmcmc.compile.sparse_dot import SparseDot, SparsePull
 from pymc_sgmcmc.rows.indices import entries_of, is_whole
 from pymc_sgmcmc.rows.selection import NotByRow, Selection, Steps, select_through
@@ -31,9 +31,9 @@ __all__ = ["aligned", "rebuilt"]
 
 
 def rebuilt(x: TensorVariable, inputs: list) -> TensorVariable:
-    """Return what `x` is of other inputs."""
+    """Return the output of the operation of `x` for other inputs."""
     node: Apply = x.owner
-    if isinstance(node.op, OpFromGraph):  # Its inner graph has static shapes too.
+    if isinstance(node.op, OpFromGraph):  # The inner graph has static shapes, too.
         outputs = node.op(*inputs, return_list=True)
     else:
         outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
@@ -41,7 +41,7 @@ def rebuilt(x: TensorVariable, inputs: list) -> TensorVariable:
 
 
 def aligned(inputs, axis: int, ndim: int) -> Steps:
-    """The selections from inputs that are broadcast together: an axis of length one stays."""
+    """Select from inputs that are broadcast together; an axis of length one stays."""
     found = []
     for x in inputs:
         own = axis - (ndim - x.type.ndim)
@@ -72,7 +72,7 @@ def _(op, x, axis, selection) -> Steps:
 
 
 def _kept(reduced, ndim: int) -> list[int]:
-    """The axes that a reduction leaves, in order."""
+    """Return the axes that a reduction keeps, in order."""
     gone = range(ndim) if reduced is None else [axis % ndim for axis in reduced]
     return [axis for axis in range(ndim) if axis not in gone]
 
@@ -138,7 +138,7 @@ def _(op, x, axis, selection) -> Steps:
     inputs = x.owner.inputs
     own = op.outputs_sig[x.owner.outputs.index(x)]
     lead = x.type.ndim - len(own)
-    if axis < lead:  # what is done to each along this axis has nothing to do with the others
+    if axis < lead:  # entries along a batch axis are computed independently
         found = []
         for given, sig in zip(inputs, op.inputs_sig, strict=True):
             place = axis - (lead - (given.type.ndim - len(sig)))
@@ -151,7 +151,7 @@ def _(op, x, axis, selection) -> Steps:
             return rebuilt(x, [(yield left, left.type.ndim - 2), right])
         return rebuilt(x, [left, (yield right, right.type.ndim - 1)])
     if getattr(op.core_op, "b_ndim", None) == 2 and axis == x.type.ndim - 1:
-        solved, right = inputs  # columns of the right side are solved for one by one
+        solved, right = inputs  # each column of the right side is solved for by itself
         return rebuilt(x, [solved, (yield right, right.type.ndim - 1)])
     raise NotByRow(f"{type(op.core_op).__name__} takes all rows together")
 
@@ -197,7 +197,7 @@ def _joined(x):
 
 
 def _number(x) -> int | None:
-    """The value of a constant, however it is written."""
+    """Return the value of an integer constant, in any form; None if `x` is not constant."""
     value = get_underlying_scalar_constant_value(x, raise_not_constant=False)
     return None if isinstance(value, Variable) else int(value)
 
@@ -234,7 +234,7 @@ def _(op, x, axis, selection) -> Steps:
 
 
 def _looked_up(whole, shape, before, after) -> TensorVariable | None:
-    """Return ``x[index].reshape((n, m, ...))`` as ``x[index.reshape((n, m))]``, if it is one."""
+    """Return ``x[index].reshape((n, m, ...))`` as ``x[index.reshape((n, m))]``; None otherwise."""
     node, kept = whole.owner, len(before) - 1
     split = len(after) - kept
     vector = (
@@ -247,7 +247,7 @@ def _looked_up(whole, shape, before, after) -> TensorVariable | None:
     )
     if not vector or split < 1 or after[split:] != before[1:]:
         return None
-    # Each by itself: the length of an axis of parameters may stand beside them.
+    # Take the lengths one by one: the vector may also hold the length of an axis of parameters.
     made = shape.owner is not None and isinstance(shape.owner.op, MakeVector)
     lengths = [shape.owner.inputs[k] if made else shape[k] for k in range(split)]
     return node.inputs[0][entries[0].reshape(lengths, ndim=split)]

@@ -1,4 +1,4 @@
-"""The proof that the rows of a log-likelihood separate."""
+"""Proof that the rows of a log-likelihood separate."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,8 @@ from pymc_sgmcmc.rows.selection import NotByRow
 __all__ = ["prove_separation"]
 
 SCALES = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
-"""How far points near the initial point are tried until one is inside the support."""
+"""Standard deviations of the moves from the initial point, tried in turn until a point is inside
+the support."""
 
 Point = Mapping[str, np.ndarray]
 
@@ -33,9 +34,9 @@ def prove_separation(
 ) -> None:
     """Raise `NotByRow` unless the log-likelihoods of random rows equal those of the full `term`.
 
-    Two disjoint subsets are compared (a maximum over rows is in one at most), at `point` (value
-    variables by name) and at a random point near it, where nothing is zero by chance and all rows
-    are finite. Nothing is compiled.
+    Two disjoint subsets are compared (a maximum over rows is in one at most): at `point` (value
+    variables by name), at a random point near it where no value is zero by chance and all rows are
+    finite, and there with other discrete values. Nothing is compiled.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def prove_separation(
     group : RowGroup
         One likelihood.
     term : TensorVariable
-        It on all rows, along `axis`.
+        Log-likelihood of all rows, along `axis`.
     axis : int
     point : mapping of str to array
     shared : mapping
@@ -60,12 +61,12 @@ def prove_separation(
             raise NotByRow("it is not finite at any point tried near the initial one")
         proof.holds_at(found | _flipped(point, rng))
     finally:
-        for var, value in present.items():  # a chain may be at other values than `point`
+        for var, value in present.items():  # a chain may be at values other than `point`
             shared[var].set_value(value, borrow=True)
 
 
 class _Proof:
-    """Compares the full and the sliced log-likelihood at one point after another."""
+    """Comparison of the full and the sliced log-likelihood at one point after another."""
 
     def __init__(self, group: RowGroup, term, axis: int, shared, rng: np.random.Generator):
         self._group, self._axis, self._shared, self._rng = group, axis, shared, rng
@@ -83,12 +84,12 @@ class _Proof:
         self._sliced = interpreted([*self._values, rows], sliced)
 
     def set_shared(self, point: Point) -> None:
-        """Give the variables that are not sampled their values at `point`."""
+        """Set the variables that are not sampled to their values at `point`."""
         for var, replacement in self._shared.items():
             replacement.set_value(np.asarray(point[var.name], dtype=var.dtype))
 
     def holds_at(self, point: Point) -> bool:
-        """Whether all rows are finite at `point`; raise if a part of them differs from the full."""
+        """Return whether all rows are finite at `point`; raise `NotByRow` if sliced rows differ."""
         self.set_shared(point)
         arrays = [np.asarray(point[leaf.name], dtype=leaf.dtype) for leaf in self._values]
         (whole,) = self._full(*arrays)
@@ -120,7 +121,7 @@ class _Proof:
 
 
 def _moved(model: Model, point: Point, scale: float, rng: np.random.Generator) -> Point:
-    """Return `point` with its continuous values moved at random, those on manifolds along them."""
+    """Return `point` with its continuous values moved at random; manifold values stay on theirs."""
     moved = {
         name: value + scale * rng.standard_normal(np.shape(value))
         if np.asarray(value).dtype.kind == "f"
@@ -134,7 +135,7 @@ def _moved(model: Model, point: Point, scale: float, rng: np.random.Generator) -
 
 
 def _flipped(point: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return the discrete values as 0 or 1, which most of their supports hold."""
+    """Draw discrete values from {0, 1}, which most discrete supports contain."""
     return {
         name: rng.integers(2, size=np.shape(value))
         for name, value in point.items()

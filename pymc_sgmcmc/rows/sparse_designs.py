@@ -1,8 +1,8 @@
-"""Log-densities without sparse types: sparse matrices of data as arrays and indices of rows.
+"""Log-densities without sparse types: sparse matrices of data become arrays and indices of rows.
 
-A product with a sparse matrix X of data becomes that with the rows whose indices are 0, ..., N - 1.
-These indices are data of N rows like any other, which are sliced by row: a batch reads the rows of
-X that it has, X is not copied, and no compiled graph has a sparse type.
+A product with a sparse matrix X of data becomes a product with its rows of indices 0, ..., N - 1.
+These indices are data of N rows, which are sliced by row like other data: a batch reads only its
+own rows of X, X is not copied, and no compiled graph has a sparse type.
 """
 
 import logging
@@ -31,7 +31,7 @@ Terms = dict[Variable, TensorVariable]
 
 
 def has_sparse(graphs: Collection[Variable]) -> bool:
-    """Whether a variable of the graphs is of a sparse type."""
+    """Return whether a variable of the graphs is of a sparse type."""
     return any(
         isinstance(x.type, SparseTensorType)
         for node in toposort(graphs)
@@ -40,7 +40,7 @@ def has_sparse(graphs: Collection[Variable]) -> bool:
 
 
 def compiler_of(graphs: Collection[Variable], backend: Backend | None) -> Backend | None:
-    """Return `backend`, or C where Numba would have to compile a sparse type, and say so."""
+    """Return `backend`, or C with a warning where Numba would have to compile a sparse type."""
     if backend is None or not backend.is_numba or not has_sparse(graphs):
         return backend
     _log.warning(
@@ -53,20 +53,21 @@ def compiler_of(graphs: Collection[Variable], backend: Backend | None) -> Backen
 def without_sparse(
     terms: Mapping[Variable, TensorVariable], moving: Collection[Variable] = ()
 ) -> tuple[Terms, list[CSR]]:
-    """Write products with sparse matrices of data as such with rows of arrays.
+    """Rewrite products with sparse matrices of data as products with rows of arrays.
 
     Parameters
     ----------
     terms : mapping to TensorVariable
     moving : collection of shared variables
-        Those that are not data, but stand for values that other step methods draw.
+        Shared variables that are not data but stand for values drawn by other step methods.
 
     Returns
     -------
     terms : dict
-        The same values. A term that uses a sparse matrix otherwise, or one of parameters, keeps it.
+        Terms of the same values. A term that uses a sparse matrix in another way, or a sparse
+        matrix of parameters, keeps it.
     matrices : list of CSR
-        Their arrays, which are to be refreshed when data have changed.
+        Arrays of the matrices, to be refreshed when data have changed.
     """
     if not has_sparse(terms.values()):
         return dict(terms), []
@@ -76,7 +77,7 @@ def without_sparse(
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
-    """diag(row) X diag(column) for a sparse X that is data; the factors are (N, 1) and (K, 1)."""
+    """The matrix diag(row) X diag(column) for sparse data X, with factors (N, 1) and (K, 1)."""
 
     matrix: Variable
     row: TensorVariable | None = None
@@ -108,7 +109,7 @@ class _Lowering:
         if any(sparse):
             rule = _RULES.get(type(node.op).__name__)
             if self._data_alone(node.outputs[0]) and sparse[-1]:
-                return  # a matrix of data, whatever it is made of
+                return  # a matrix of data stays whole, however it is computed
             made = rule(self, node) if rule else None
             if made is not None:
                 self._new[node.outputs[0]] = made
@@ -128,7 +129,7 @@ class _Lowering:
         return self._is_data[x]
 
     def tensor(self, x: Variable) -> TensorVariable | None:
-        """What takes the place of a dense variable, or of one of a sparse type that is dense."""
+        """Return the dense tensor in place of `x`, which may be of a sparse type; None if none."""
         new = self._new.get(x, x)
         return new if isinstance(new, Variable) and not _is_sparse(new) else None
 
@@ -151,14 +152,14 @@ class _Lowering:
         return self._designs[matrix]
 
     def dot(self, x: _Scaled, dense: TensorVariable) -> TensorVariable:
-        """X @ dense, (N, C) or (N,)."""
+        """Return X @ dense, (N, C) or (N,)."""
         arrays = self.arrays(x.matrix)
         if dense.type.ndim == 1:
             return self.dot(x, dense[:, None])[:, 0]
         return _times(x.row, sparse_dot(*arrays.design, arrays.rows, _times(x.column, dense)))
 
     def pull(self, x: _Scaled, dense: TensorVariable) -> TensorVariable:
-        """X.T @ dense, (K, C)."""
+        """Return X.T @ dense, (K, C)."""
         arrays = self.arrays(x.matrix)
         given = *arrays.design, arrays.rows, _times(x.row, dense), arrays.width
         return _times(x.column, sparse_pull(*given))
@@ -173,7 +174,7 @@ def _is_sparse(x: Variable) -> bool:
 
 
 def _matmul(lowering: _Lowering, node: Apply) -> TensorVariable | None:
-    """Of `structured_dot`, `dot` and `true_dot`: sparse times dense, or dense times sparse."""
+    """Rewrite `structured_dot`, `dot` and `true_dot`: sparse times dense, or dense times sparse."""
     left, right = node.inputs
     scaled, dense = lowering.scaled(left), lowering.tensor(right)
     if scaled is not None and dense is not None:
@@ -187,7 +188,7 @@ def _matmul(lowering: _Lowering, node: Apply) -> TensorVariable | None:
 
 
 def _multiply(lowering: _Lowering, node: Apply) -> _Scaled | None:
-    """By a number, by one of each row or by one of each column."""
+    """Rewrite a product of a sparse matrix with a number, or with one number for each column."""
     x, factor = lowering.scaled(node.inputs[0]), lowering.tensor(node.inputs[1])
     if x is None or factor is None:
         return None
@@ -253,7 +254,7 @@ def _length(lowering: _Lowering, node: Apply) -> TensorVariable | None:
 
 _RULES: dict[str, Callable] = {
     **dict.fromkeys(["StructuredDot", "Dot", "TrueDot"], _matmul),
-    # Those of PyTensor 2, then those of 3.
+    # Names of PyTensor 2, then names of PyTensor 3.
     **dict.fromkeys(["SparseDenseMultiply", "SparseDenseVectorMultiply"], _multiply),
     **dict.fromkeys(["MultiplySparseDense", "MultiplySparseDenseVector"], _multiply),
     "RowScaleCSC": _scale_rows,
@@ -264,4 +265,4 @@ _RULES: dict[str, Callable] = {
     Shape.__name__: _shape,
     Shape_i.__name__: _length,
 }
-"""What is made of a node, by its operation; None where it needs a sparse type."""
+"""Rules that rewrite a node, by the name of its operation; None: the node needs a sparse type."""

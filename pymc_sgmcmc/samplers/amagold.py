@@ -31,6 +31,7 @@ class AmortisedMetropolis(Momentum):
     corrects = True
     trajectories = True
     judges_draws = True
+    kept_energy = ("u",)
     learned = ("factor",)
     stats = ("acceptance", "factor")
     scheme = "symmetric"

@@ -69,7 +69,7 @@ class AssignedSGNHT(BlockedStep):
 
 
 def _model_of(var: TensorVariable) -> Model | None:
-    """The model whose variable is being assigned.
+    """Return the model whose variable is being assigned.
 
     PyMC does not say. The model's context may be absent (``pm.sample(model=model)``) or that of
     another model with the same variable (`full_data` of it), so ask the caller that assigns.

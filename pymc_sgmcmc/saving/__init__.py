@@ -1,1 +1,1 @@
-"""Runs on disk: saved while they go on, identified, and resumed."""
+"""Runs on disk: saving during sampling, identification, and resuming."""

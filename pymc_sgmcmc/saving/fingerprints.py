@@ -1,9 +1,9 @@
-"""Digests of Python values: equal for what computes the same, in any process.
+"""Digests of Python values: equal, in any process, for values that compute the same.
 
 Data are identified by their bytes. A function is identified by its bytecode, its constants, its
-defaults, the values in its closure, and the globals that it reads, and so on for the functions
-among these. What a library defines is identified by its name, generators of random numbers by their
-kind: they change with every draw.
+defaults, the values in its closure, and the globals that it reads, recursively. Objects that a
+library defines are identified by their name. Generators of random numbers are identified by their
+kind, because their state changes with every draw.
 """
 
 import builtins
@@ -24,7 +24,7 @@ __all__ = ["Fingerprints", "NotIdentified", "is_library"]
 
 DEPENDENCIES = {"arviz", "numba", "numpy", "pandas", "pymc", "pymc_sgmcmc", "pytensor", "scipy",
                 "xarray"}  # fmt: skip
-"""Packages whose version does not change what a name in them means."""
+"""Packages whose version is not part of the identity of their objects."""
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), range)
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -34,13 +34,13 @@ READS = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 class NotIdentified(ValueError):
-    """A value has state that cannot be read, so nothing says whether two of them are equal."""
+    """Error for a value with state that cannot be read, so that equality cannot be decided."""
 
 
 class Fingerprints:
-    """Digests of values, each of which is visited once.
+    """Digests of values. Each value is visited once.
 
-    A subclass may know more kinds of values: see `special`.
+    A subclass may support further kinds of values with `special`.
     """
 
     def __init__(self):
@@ -70,7 +70,7 @@ class Fingerprints:
         return digest
 
     def special(self, value: Any) -> tuple | None:
-        """Return the parts that identify a value of a kind that only a subclass knows, or None."""
+        """Return the parts that identify a value that only a subclass supports, or None."""
 
     def _hash(self, kind: str, *parts: Any) -> bytes:
         total = hashlib.sha256(kind.encode())
@@ -85,7 +85,7 @@ class Fingerprints:
         return map(self.digest, values)
 
     def _parts(self, value: Any) -> tuple:
-        """Return the kind of `value`, and what tells it from others of that kind."""
+        """Return the kind of `value` and the parts that distinguish it from others of that kind."""
         cls = type(value)
         if cls in PLAIN:
             return "plain", cls.__name__, repr(value)
@@ -142,7 +142,7 @@ class Fingerprints:
         return sorted(key + item for key, item in pairs)
 
     def _code(self, code: types.CodeType) -> tuple:
-        # Neither names of files nor lines: a function may move.
+        # File names and line numbers are left out: a function may move.
         return ("code", code.co_code, code.co_exceptiontable, *self._each(code.co_consts),
                 code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
                 code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
@@ -159,7 +159,10 @@ class Fingerprints:
                 *self._globals(function))  # fmt: skip
 
     def _globals(self, function: types.FunctionType) -> Iterator[Any]:
-        """What the code reads from its module, by name, and from a user's modules what it may."""
+        """Yield the names and digests of the globals that the code reads.
+
+        Include the attributes of a user's modules that the code may read.
+        """
         codes = list(_nested(function.__code__))
         names = {str(i.argval) for c in codes for i in dis.get_instructions(c) if i.opname in READS}
         attributes = sorted({name for c in codes for name in c.co_names})
@@ -174,7 +177,7 @@ class Fingerprints:
                 yield f"{name} is missing"
 
     def _reached(self, value: Any, attributes: list[str], within: tuple) -> Iterator[Any]:
-        """What code with such attributes may read from `value` if it is a module of the user's."""
+        """Yield the names and digests of `attributes` of `value`, if that is a user's module."""
         if not isinstance(value, types.ModuleType) or is_library(value.__name__) or value in within:
             return
         for name in attributes:
@@ -209,7 +212,7 @@ class Fingerprints:
         return "class", cls.__name__, *self._each(cls.__bases__), *self._items(kept)
 
     def _object(self, value: Any) -> tuple:
-        """Its class and its state, as `pickle` would find them; no pickle is made."""
+        """Return the class and the state of `value` as `pickle` reads them, without pickling."""
         try:
             reduced = value.__reduce_ex__(4)
         except Exception as error:
@@ -252,7 +255,7 @@ def _version(module: str) -> str:
 
 @functools.cache
 def is_library(module: str | None) -> bool:
-    """Whether a module of that name is installed, and not written by the user."""
+    """Return whether the module is an installed or standard library, not the user's code."""
     if not module:
         return False
     package = module.partition(".")[0]

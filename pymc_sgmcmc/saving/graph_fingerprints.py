@@ -1,4 +1,4 @@
-"""Digests of PyTensor graphs, of operations in them, and of models."""
+"""Digests of PyTensor graphs, of their operations, and of models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,14 +17,15 @@ from pymc_sgmcmc.saving.fingerprints import Fingerprints, NotIdentified, is_libr
 __all__ = ["GraphFingerprints", "describe_model", "value_of_data"]
 
 ASIDE = {"fgraph", "mode", "profile", "name", "allow_gc", "strict"}
-"""Attributes of operations that do not change their value."""
+"""Attributes of operations that do not change their results."""
 
 
 class GraphFingerprints(Fingerprints):
-    """Digests of values among which are graphs.
+    """Digests of values, including graphs.
 
-    Constants are identified by their place in the graph and their data, shared variables by their
-    place and their present value, other inputs by their place if they are declared, else by name.
+    Constants are identified by their place in the graph and their data, and shared variables by
+    their place and their present value. Other inputs are identified by their place if they are
+    declared, else by their name.
     """
 
     def special(self, value: Any) -> tuple | None:
@@ -67,7 +68,7 @@ class GraphFingerprints(Fingerprints):
         return known[variable]
 
     def leaf(self, variable: Variable) -> tuple:
-        """Return what identifies a variable without an owner."""
+        """Return the parts that identify a variable without an owner."""
         if isinstance(variable, Constant):
             return "constant", variable.type, self.digest(variable.data)
         if isinstance(variable, SharedVariable):
@@ -78,7 +79,7 @@ class GraphFingerprints(Fingerprints):
         names = getattr(op, "__props__", None)
         if names is None:
             names = [name for name in vars(op) if name not in ASIDE]
-            if is_library(type(op).__module__):  # whose private attributes are caches
+            if is_library(type(op).__module__):  # a library's private attributes are caches
                 names = [name for name in names if not name.startswith("_")]
         inner = b""
         if isinstance(op, HasInnerGraph):
@@ -88,12 +89,12 @@ class GraphFingerprints(Fingerprints):
 
 
 class ModelFingerprints(GraphFingerprints):
-    """Digests of the graphs of one model, in which data are known by the variable that holds them.
+    """Digests of the graphs of one model, with data identified by the name of their variable.
 
     Attributes
     ----------
     data : dict of str to variable
-        Those met so far: `pm.Data` and other shared variables, and constants that are observed.
+        The data found so far: `pm.Data` and other shared variables, and observed constants.
     """
 
     def __init__(self, model: Model):
@@ -112,7 +113,7 @@ class ModelFingerprints(GraphFingerprints):
         return super().leaf(variable)
 
     def _name(self, variable: Variable, name: str) -> str:
-        """Return the name of these data, with their place where others have the same."""
+        """Return the name of these data, with their place if other data have the same name."""
         if variable not in self._names:
             if name in self.data:
                 name = f"{name} ({len(self.data)})"
@@ -121,7 +122,7 @@ class ModelFingerprints(GraphFingerprints):
 
 
 def describe_model(model: Model) -> tuple[dict[str, Any], dict[str, Variable], dict[str, str]]:
-    """Return what a model is, without its data; its data by name; and what is not identified."""
+    """Return the parts of a model without its data; its data by name; and unidentified parts."""
     prints, unknown = ModelFingerprints(model), {}
 
     def describe(name: str, graph: Variable) -> str:
@@ -144,5 +145,5 @@ def describe_model(model: Model) -> tuple[dict[str, Any], dict[str, Variable], d
 
 
 def value_of_data(variable: Variable) -> Any:
-    """Return the present value of what `describe_model` calls data; not copied."""
+    """Return the present value, not a copy, of a variable that `describe_model` lists as data."""
     return variable.data if isinstance(variable, Constant) else variable.get_value(borrow=True)

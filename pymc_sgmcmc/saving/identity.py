@@ -1,4 +1,4 @@
-"""What a run is of: variables, data and settings that must not change when it is resumed."""
+"""Identity of a run: the variables, data and settings that must be the same when it resumes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
@@ -15,17 +15,17 @@ __all__ = ["Identity", "check_identity", "declare"]
 
 ASIDE = ("vars", "model", "rng", "initial_point", "compile_kwargs", "backend", "jitter", "blocked",
          "initvals")  # fmt: skip
-"""Arguments of step methods that do not change what a chain does once it has started."""
+"""Arguments of step methods that do not affect a chain after its start."""
 NOT_IDENTIFIED = "not identified"
 NOW = ("data", "coordinates")
-"""What may change after sampling: the draws are still of what it was."""
+"""Parts that may change after sampling, because the draws belong to their values before."""
 
 
 class Identity:
-    """What a model and step methods are, whenever it is asked for.
+    """Identity of a model and its step methods, computed at each request.
 
-    A pickled one is what it was when it was pickled. That is how processes that are spawned get it,
-    whose copies of data do not change any more.
+    A pickled `Identity` becomes `Taken`, with the identity at that time. Spawned processes get
+    their identity this way; their copies of the data do not change later.
     """
 
     def __init__(self, model: Model, methods: Sequence[Any]):
@@ -33,7 +33,7 @@ class Identity:
         self._parts, self._data, self._unknown = describe_model(model)
 
     def now(self) -> dict[str, Any]:
-        """Return what a chain that starts now samples, as JSON knows it."""
+        """Return the identity of a chain that starts now, as values that JSON can store."""
         prints, unknown = GraphFingerprints(), dict(self._unknown)
         data = {name: value_of_data(variable) for name, variable in self._data.items()}
         methods = [_describe_method(prints, method, unknown) for method in self._methods]
@@ -47,7 +47,7 @@ class Identity:
         return parts | {NOT_IDENTIFIED: unknown}
 
     def _coordinates(self, prints: GraphFingerprints, unknown: dict[str, str]) -> dict[str, Any]:
-        """The labels of the dimensions of each stored variable."""
+        """Return descriptions of the labels of the dimensions of each stored variable."""
         model = self.model
         named = {var.name: model.named_vars_to_dims.get(var.name) for var in model.unobserved_RVs}
         labels = {
@@ -62,7 +62,7 @@ class Identity:
 
 
 class Taken:
-    """What was sampled, as it was when it was asked for."""
+    """Identity of a run, recorded at an earlier time."""
 
     model = None
 
@@ -70,17 +70,19 @@ class Taken:
         self._identity = identity
 
     def now(self) -> Mapping[str, Any]:
-        """Return it."""
+        """Return the recorded identity."""
         return self._identity
 
 
 def declare(identity: Mapping[str, Any], declared: str | None) -> dict[str, Any]:
-    """Return `identity` with the user's word for functions and objects in place of their code.
+    """Return `identity` with the user's text `declared` in place of the code of functions.
 
     Raises
     ------
     ValueError
-        If there is no such word, and something is not identified without.
+        If `declared` is None and some function or object cannot be identified.
+    TypeError
+        If `declared` is not a text.
     """
     unknown = identity[NOT_IDENTIFIED]
     kept = {name: part for name, part in identity.items() if name != NOT_IDENTIFIED}
@@ -101,9 +103,9 @@ def declare(identity: Mapping[str, Any], declared: str | None) -> dict[str, Any]
 
 def check_identity(was: Mapping[str, Any], now: Mapping[str, Any], what: str, cure: str,
                    but: Sequence[str] = ()) -> None:  # fmt: skip
-    """Raise ValueError, which names the first part that differs, unless they are the same.
+    """Raise ValueError, which names the first part that differs, unless the identities are equal.
 
-    `what` they are: the subject of the message; `cure`: its end; `but`: parts that may differ.
+    The message begins with `what` and ends with `cure`. The parts in `but` may differ.
     """
     for name in (*was, *(name for name in now if name not in was)):
         if name in but or was.get(name) == now.get(name):
@@ -151,7 +153,10 @@ def _describe_method(prints: GraphFingerprints, method: Any, unknown: dict) -> d
 
 def _described(prints: GraphFingerprints, values: Mapping[str, Any], unknown: dict[str, str],
                of: str = "") -> dict[str, str]:  # fmt: skip
-    """A text for each value, the same for equal ones; in `unknown`, why there is none."""
+    """Return a text for each value, the same for equal values.
+
+    Store in `unknown` why a value cannot be identified.
+    """
     texts = {}
     for name, value in values.items():
         try:
@@ -176,7 +181,7 @@ def _describe(prints: GraphFingerprints, value: Any) -> str:
 
 
 def _is_data(value: Any) -> bool:
-    """Whether `value` is made of numbers, arrays and text alone."""
+    """Return whether `value` consists of numbers, arrays and text only."""
     if isinstance(value, Mapping):
         return all(map(_is_data, value)) and all(map(_is_data, value.values()))
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Objects that label draws (dates, periods, pairs, None, ...) as JSON, from which no code runs."""
+"""Labels of draws (dates, periods, pairs, None, ...) as JSON; reading them runs no code."""
 
 import datetime
 import json
@@ -20,12 +20,12 @@ MISSING = {"NaT": pd.NaT, "NA": pd.NA}
 
 
 def label_to_text(label: Any) -> str:
-    """Return JSON of `label`; raise TypeError if it would not come back as it is."""
+    """Return JSON of `label`; raise TypeError if it could not be restored exactly."""
     return json.dumps(_encode(label), separators=(",", ":"))
 
 
 def label_from_text(text: str) -> Any:
-    """Return the label in `text`; raise ValueError if that is none."""
+    """Return the label in `text`; raise ValueError if the text is no label."""
     try:
         return _decode(json.loads(text))
     except (KeyError, TypeError, RecursionError, OverflowError, ArithmeticError) as error:
@@ -73,7 +73,7 @@ def _encode(label: Any) -> Any:
 
 
 def _zone(moment: Any) -> str | float | bool | None:
-    """The name of a time zone, or its offset in seconds; None: there is none; False: not known."""
+    """Return a time zone's name or offset in seconds; None if there is none, False if unknown."""
     zone = getattr(moment, "tzinfo", None)
     if zone is None:
         return None

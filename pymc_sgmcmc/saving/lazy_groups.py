@@ -1,4 +1,4 @@
-"""Groups of draws that lie in files, whose arrays are read when they are asked for."""
+"""Groups of draws in files, whose arrays are read when they are used."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ FIELDS = {"name": str, "stored": (str, type(None)), "kind": str, "dims": list, "
           "shape": list, "is_coordinate": bool}  # fmt: skip
 
 LONGEST = 2**48
-"""No axis is as long: more would not fit a machine."""
+"""Upper bound on the length of an axis; longer ones do not fit a machine."""
 
 
 def check_layout(layout: Any) -> None:
@@ -43,15 +43,15 @@ def check_layout(layout: Any) -> None:
 
 
 def join_groups(parts: Sequence[tuple[StoredFile, Mapping[str, Any]]]) -> xr.Dataset:
-    """Return one group, given the files and layouts of its parts: draws one after the other.
+    """Return one group whose draws are those of its parts (files and layouts), concatenated.
 
-    What has no draws is that of the first part.
+    Variables without draws are those of the first part.
 
     Raises
     ------
     DamagedRun
-        If a part lacks variables, or has others, than the first; or, when an array is read, if its
-        file is not what it was.
+        If a part has other variables than the first; or, when an array is read, if its file has
+        changed.
     """
     tables = [{entry["name"]: entry for entry in layout["variables"]} for _, layout in parts]
     variables, coordinates = {}, []
@@ -73,7 +73,7 @@ def join_groups(parts: Sequence[tuple[StoredFile, Mapping[str, Any]]]) -> xr.Dat
 
 
 def _fits(first: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Whether these are parts of one array."""
+    """Return whether two entries can be parts of one array."""
     lengths = [
         [length for dim, length in zip(e["dims"], e["shape"], strict=True) if dim != "draw"]
         for e in (first, entry)
@@ -90,7 +90,7 @@ class _Piece:
         self.dtype, self.shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
 
     def read(self, key: tuple[int | slice, ...]) -> np.ndarray:
-        """Return the part `key` of the array: whole numbers and slices of positive steps."""
+        """Return the part `key` of the array, given integers and slices with positive steps."""
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)[key]
         path, rule = self.file.check(), KINDS[self.entry["kind"]]
@@ -109,7 +109,7 @@ class _Piece:
 
 
 class _Joined(BackendArray):
-    """Pieces, one after the other along the draws."""
+    """Pieces of an array, concatenated along the draws."""
 
     def __init__(self, pieces: Sequence[_Piece]):
         first = pieces[0]

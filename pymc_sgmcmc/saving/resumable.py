@@ -1,4 +1,4 @@
-"""Step methods whose chains can be saved and go on later as if they had never stopped."""
+"""Step methods whose chains can be saved and continued later as if never interrupted."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep, flat_statname,
 
 from pymc_sgmcmc._utils.argument_rows import MODEL
 from pymc_sgmcmc._utils.arguments import CheckedArguments
-from pymc_sgmcmc._utils.compat import ChainCompound
 from pymc_sgmcmc._utils.constraints import Ruled, Whole
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc._utils.validation import shortened
 from pymc_sgmcmc.saving.identity import Identity
 from pymc_sgmcmc.saving.state_text import leaf_in_text, state_from_text, state_to_text
 from pymc_sgmcmc.saving.storable import check_storable
+from pymc_sgmcmc.step.pymc_versions import ChainCompound
 
 __all__ = ["Resumable", "sampled_identity"]
 
@@ -33,27 +33,28 @@ def _steps(name: str, value: Any) -> None:
 class Resumable(CheckedArguments, ChainCompound):
     """All step methods of a model, in turn, with snapshots of the chain's state.
 
-    A snapshot holds the point, the state of every step method with its generator, and what the
-    chain samples (data, settings and functions, as they were when it started), as text. It is the
-    sample stat ``snapshot`` of every so many draws ("" at the others), which is how it gets out of
-    the processes that sample. :func:`~pymc_sgmcmc.save` keeps the last of each chain, and
+    A snapshot is a text with the point, the state of every step method with its generator, and the
+    identity of the run: data, settings and functions at the start of the chain. Snapshots leave the
+    sampling processes as the sample stat ``snapshot``, which is set every so many draws and "" at
+    the others. :func:`~pymc_sgmcmc.save` keeps the last snapshot of each chain, and
     :func:`~pymc_sgmcmc.resume` starts from it.
 
     Parameters
     ----------
     steps : step method or sequence of them
-        Of this package or of PyMC; between them they must sample every free variable of the model.
+        Step methods of this package or of PyMC. Together they must sample every free variable of
+        the model.
     every : int
-        Draws from one snapshot to the next. Those after the last one are repeated when the run is
-        resumed, and must come out the same.
+        Number of draws between snapshots. Draws after the last snapshot are repeated when the run
+        is resumed, and must come out the same.
     model : pymc.Model, optional
-        Default that of the ``with`` block.
+        The model, by default that of the ``with`` block.
 
     Raises
     ------
     ValueError
-        If a free variable of the model is left out: PyMC would give it to a step method whose
-        state is not known here. If a variable or a coordinate could not be saved.
+        If no step method samples a free variable of the model: PyMC would assign one whose state
+        is not part of the snapshots. If a variable or a coordinate could not be saved.
 
     Examples
     --------
@@ -107,17 +108,17 @@ class Resumable(CheckedArguments, ChainCompound):
 
     @property
     def model(self) -> Any:
-        """The model that was given; None in a copy."""
+        """Model of the step methods; None in a copy."""
         return self._identity.model
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what a chain that starts now would sample: see `pymc_sgmcmc.saving.identity`."""
+        """Return the identity of a chain that starts now: see `pymc_sgmcmc.saving.identity`."""
         return self._identity.now()
 
     def continue_from(self, snapshots: Sequence[str] = (), length: int = 0) -> None:
-        """Let chain k of the next run start from ``snapshots[k]``, or at its beginning if empty.
+        """Let chain k of the next run start from ``snapshots[k]``, or anew without snapshots.
 
-        `length`: draws of that run, after the last of which a snapshot is taken too.
+        `length` is the number of draws of that run. A snapshot is taken after the last one, too.
         """
         self._snapshots, self._length = snapshots, length
 
@@ -125,7 +126,8 @@ class Resumable(CheckedArguments, ChainCompound):
         self._begin()
         self._sampled = self.identity()
         if self._snapshots:
-            # `pm.sample` spawns the generators of its chains from one: the key is the chain.
+            # `pm.sample` spawns the generators of its chains from one, so the last spawn key is the
+            # number of the chain.
             chain = rng.bit_generator.seed_seq.spawn_key[-1]
             self._start = self._snapshots[chain]
 
@@ -160,5 +162,5 @@ class Resumable(CheckedArguments, ChainCompound):
 
 
 def sampled_identity(snapshot: str) -> dict[str, Any]:
-    """Return what the chain of a snapshot sampled."""
+    """Return the identity of the run in a snapshot."""
     return json.loads(leaf_in_text(snapshot, "identity"))

@@ -1,10 +1,10 @@
-"""A folder of segments of a run, each written whole or not at all.
+"""Folder with the segments of a run, each written whole or not at all.
 
-A segment is a folder with one netCDF file for each group of draws; ``layout.json``, which says what
-is in them; ``state.json``, with the snapshot of each chain and what it sampled; and
-``manifest.json``, with the SHA-256 of each file, of the manifest before, and of itself. It is
-written under another name and renamed, so that a process killed at any moment leaves the segments
-before it intact. Nothing in it is code.
+A segment is a folder with these files: one netCDF file for each group of draws; ``layout.json``,
+which describes their contents; ``state.json``, with the snapshot of each chain and the identity of
+the run; and ``manifest.json``, with the SHA-256 of each file, of the previous manifest, and of its
+own content. The folder is written under another name and then renamed, so that a process killed at
+any moment leaves the earlier segments intact. No file contains code.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from pymc_sgmcmc.saving.stored_groups import write_group
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing keeps two processes from writing at once
+except ImportError:  # Windows: two processes may write at once
     fcntl = None
 
 __all__ = ["DRAWS", "Segment", "StoredSegment", "append_segment", "check_writable", "join_segments",
@@ -40,12 +40,12 @@ DRAWS = ("posterior", "sample_stats")
 """Groups that every segment has."""
 UNFINISHED = "unfinished-"
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading JSON raises that is not what this package writes."""
+"""Errors of reading JSON that this package did not write."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive draws of all chains, and where the chains go on.
+    """Consecutive draws of all chains, and the state from which the chains continue.
 
     Attributes
     ----------
@@ -53,9 +53,9 @@ class Segment:
     snapshots : list of str
         The last snapshot of each chain.
     repeats : int
-        Draws after the snapshot: they come first when the chains go on from it.
+        Number of draws after the snapshot. Chains that continue from the snapshot repeat them.
     identity : dict
-        What was sampled; the same in all segments.
+        Identity of the run, the same in all segments.
     """
 
     groups: Mapping[str, xr.Dataset]
@@ -65,18 +65,19 @@ class Segment:
 
 
 class StoredSegment:
-    """A segment in its folder. Its files are read, and checked, when they are asked for.
+    """A segment in its folder. Its files are read and checked when they are used.
 
     Parameters
     ----------
     path : Path
-        Of its folder.
+        The segment's folder.
     before : StoredSegment or None
+        The previous segment.
 
     Raises
     ------
     DamagedRun
-        Here and later: if a file is missing, altered, or of another run or kind.
+        If a file is missing, altered, or of another run or kind. Methods raise this error too.
     """
 
     def __init__(self, path: Path, before: "StoredSegment | None"):
@@ -95,17 +96,17 @@ class StoredSegment:
                 raise file.damaged("is missing")
 
     def check(self) -> None:
-        """Read all of its files, and raise unless they are what was written."""
+        """Read all files, and raise DamagedRun if one has changed since it was written."""
         for file in self._files.values():
             file.check()
 
     def damaged(self, error: Exception) -> DamagedRun:
-        """Return the error if it names a file, else one that says that the layout is wrong."""
+        """Return `error` if it is a DamagedRun, else a DamagedRun about the layout file."""
         return _unless_damaged(error, self._files[LAYOUT])
 
     @property
     def parts(self) -> dict[str, tuple[StoredFile, Mapping[str, Any]]]:
-        """The file of each group, and its layout."""
+        """File and layout of each group."""
         layout = self._files[LAYOUT]
         try:
             groups = _json_of(layout)
@@ -117,11 +118,11 @@ class StoredSegment:
 
     @property
     def groups(self) -> dict[str, xr.Dataset]:
-        """Its draws, which are read when they are asked for."""
+        """Groups of draws, whose arrays are read when they are used."""
         return {name: join_groups([part]) for name, part in self.parts.items()}
 
     def state(self) -> tuple[list[str], int, dict[str, Any]]:
-        """Return the snapshot of each chain, the draws after it, and what was sampled."""
+        """Return the snapshots of the chains, the number of draws after them, and the identity."""
         file = self._files[STATE]
         try:
             state = _json_of(file)
@@ -136,12 +137,12 @@ class StoredSegment:
 
 
 def read_segments(folder: Path) -> list[StoredSegment]:
-    """Return all segments, in order; of their files, only the manifests are read.
+    """Return all segments, in order. Only their manifests are read.
 
     Raises
     ------
     FileNotFoundError
-        If there is none.
+        If there is no segment.
     DamagedRun
         If a file is missing, or a manifest altered, or of another run or kind.
     """
@@ -157,9 +158,9 @@ def read_segments(folder: Path) -> list[StoredSegment]:
 
 
 def join_segments(segments: Sequence[StoredSegment]) -> dict[str, xr.Dataset]:
-    """Return the groups of a run, whose draws are read when they are asked for.
+    """Return the groups of a run, whose arrays are read when they are used.
 
-    Groups without draws in later segments are those of the first.
+    The groups are those of the first segment. A group may be missing in later segments.
     """
     parts = [segment.parts for segment in segments]
     return {name: join_groups([part[name] for part in parts if name in part]) for name in parts[0]}
@@ -173,15 +174,17 @@ def append_segment(
     Raises
     ------
     FileExistsError
-        If that segment is there: another process has continued the run.
+        If the segment exists already: another process has continued the run.
+    FileNotFoundError
+        If the folder of the previous segment does not exist any more.
     NotStorable, OSError
-        If it cannot be written. The folder is then as it was.
+        If the segment cannot be written. The folder is then unchanged.
     """
     if before and not before[-1].path.is_dir():
         raise FileNotFoundError(f"{str(before[-1].path)!r} is not there any more")
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        for left in folder.glob(f"{UNFINISHED}*"):  # by processes that were killed
+        for left in folder.glob(f"{UNFINISHED}*"):  # left by killed processes
             shutil.rmtree(left, ignore_errors=True)
         target = folder / _name(len(before))
         if target.exists():
@@ -229,7 +232,7 @@ def _write(path: Path, segment: Segment, previous: str) -> None:
 
 
 def _read_manifest(file: StoredFile) -> tuple[dict[str, Any], str]:
-    """Return what a manifest says, and its digest."""
+    """Return the content of a manifest and its digest; raise DamagedRun if it is not valid."""
     try:
         manifest = json.loads(file.path.read_bytes())
         content, digest = manifest["content"], manifest["sha256"]
@@ -257,7 +260,7 @@ def _json_of(file: StoredFile) -> Any:
 
 
 def _unless_damaged(error: Exception, file: StoredFile) -> DamagedRun:
-    """Return the error if it names a file, else one that names `file`."""
+    """Return `error` if it is a DamagedRun, else a DamagedRun that names `file`."""
     if isinstance(error, DamagedRun):
         return error
     return file.damaged(f"is missing, torn, altered, or not of this package ({error!r:.200})")
@@ -272,7 +275,7 @@ def _canonical(content: Any) -> bytes:
 
 
 def _sync(path: Path) -> None:
-    """Force a file or a folder to the disk, where the system can."""
+    """Force a file or a folder to the disk, if the system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -283,7 +286,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time; the system frees the lock of a process that dies."""
+    """Lock a folder for one writer at a time. The system frees the lock of a dead process."""
     with open(folder / "lock", "a") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Save a run, and continue it later as if it had never stopped."""
+"""Functions that save a run, load it, and continue it as if it had never been interrupted."""
 
 import logging
 import warnings
@@ -14,9 +14,9 @@ from pymc.stats.convergence import log_warnings, run_convergence_checks
 
 from pymc_sgmcmc._utils.argument_rows import DRAWS_OF, FLAG, FOLDER, MODEL
 from pymc_sgmcmc._utils.arguments import takes
-from pymc_sgmcmc._utils.compat import from_groups, to_groups
 from pymc_sgmcmc._utils.constraints import Instance, Optional, Ruled, Whole
 from pymc_sgmcmc._utils.context import model_of
+from pymc_sgmcmc._utils.groups import from_groups, to_groups
 from pymc_sgmcmc._utils.validation import natural
 from pymc_sgmcmc.saving.identity import NOW, check_identity, declare
 from pymc_sgmcmc.saving.resumable import Resumable, sampled_identity
@@ -38,18 +38,18 @@ _log = logging.getLogger("pymc.sgmcmc")
 WARMUP = ("warmup_posterior", "warmup_sample_stats")
 OURS = ("draws", "step", "tune", "chains", "random_seed", "initvals", "start", "trace", "var_names",
         "discard_tuned_samples", "return_inferencedata", "nuts_sampler")  # fmt: skip
-"""Arguments of `pm.sample` that a run has already, or that would leave it."""
+"""Arguments of `pm.sample` that a run fixes at its start, or that `resume` cannot support."""
 START_ANEW = "Resume it with what it was started with, or start a new one."
 
 
 class DrawsNotSaved(OSError):
-    """Draws could not be written.
+    """Error for draws that could not be written.
 
     Attributes
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        The draws, with the snapshots of the chains: ``save(error.idata, step, folder)`` makes them
-        a run of their own, which can be resumed.
+        The draws, with the snapshots of the chains. ``save(error.idata, step, folder)`` saves them
+        as a new run, which can be resumed.
     """
 
     def __init__(self, folder: Path, error: Exception, idata: Any):
@@ -74,22 +74,22 @@ def save(
     identity: str | None = None,
     model: Any = None,
 ) -> None:
-    """Save what `pm.sample` returned, and where its chains stopped, as the start of a run.
+    """Save the result of `pm.sample` and the last state of its chains, as the start of a run.
 
     Parameters
     ----------
     idata : arviz.InferenceData or xarray.DataTree
-        From ``pm.sample(step=step)``.
+        The result of ``pm.sample(step=step)``.
     step : Resumable
-        The step methods that the draws are from.
+        The step methods that made the draws.
     folder : path
-        New, or without a run in it. The draws are in its ``000000/posterior.nc``, which every
-        reader of netCDF-4 knows.
+        A new folder, or one without a run. The draws are in its ``000000/posterior.nc``, which
+        every reader of netCDF-4 can open.
     identity : str, optional
-        Your own text for what the functions among the settings are, in place of their code: needed
-        where that cannot be read, and to be given to `resume` again.
+        Your own text that identifies the functions among the settings, in place of their code.
+        Needed if the code cannot be read. Give `resume` the same text.
     model : pymc.Model, optional
-        That of `step`, which is the default.
+        The model of `step`, which is the default.
 
     Raises
     ------
@@ -97,11 +97,12 @@ def save(
         If `step` is not `Resumable`.
     ValueError
         If `idata` does not come from `step`, or a function cannot be identified; the message names
-        what differs. Data may have changed since: the run is of those that were sampled.
+        the difference. Data may have changed after sampling: the run keeps the identity of the data
+        that were sampled.
     FileExistsError
         If the folder holds a run.
     DrawsNotSaved
-        If the folder cannot be written to: an OSError that has the draws.
+        If the folder cannot be written to. This OSError holds the draws.
 
     Examples
     --------
@@ -127,25 +128,25 @@ def save(
 
 @takes(folder=FOLDER)
 def load(folder: str | Path) -> Any:
-    """The draws and sample stats of a saved run, as `pm.sample` returns them.
+    """Load the draws and sample stats of a saved run, as `pm.sample` returns them.
 
-    Needs neither the model nor the step methods, and so lacks the observed data.
+    Neither the model nor the step methods are needed, so the result lacks the observed data.
 
     Parameters
     ----------
     folder : path
-        Of a run that `save` started.
+        The folder of a run that `save` started.
 
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        All draws since the run began, with those of tuning if they were kept. Checksums of all
-        files are compared now; arrays are read when they are used.
+        All draws since the start of the run, with those of tuning if they were kept. `load`
+        compares the checksums of all files. Arrays are read when they are used.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no run, or it is damaged; the message names the file.
+        If there is no run, or the run is damaged; the message names the file.
 
     Examples
     --------
@@ -185,46 +186,51 @@ def resume(
     compute_convergence_checks: bool = True,
     **sample_kwargs,
 ) -> Any:
-    """Continue a saved run by more draws, and return all of it.
+    """Continue a saved run by more draws, and return all its draws.
 
     The draws are those of a run that was never interrupted, bit by bit on the same machine.
-    A process killed while it resumes loses the draws since its last segment, and nothing else.
+    A process killed while it resumes loses only the draws since its last segment.
 
     Parameters
     ----------
     folder : path
-        Of a run that `save` started.
+        The folder of a run that `save` started.
     step : Resumable
         The same step methods, on the same model and data.
     draws : int
-        How many more of each chain. ``load(folder).posterior.sizes["draw"]`` says how many there
-        are.
+        Number of further draws of each chain. ``load(folder).posterior.sizes["draw"]`` is the
+        number of draws that are saved.
     every : int, optional
-        Draws of a segment, which is saved when all chains have reached its end. Default `draws`.
+        Number of draws in a segment. A segment is saved when all chains have reached its end. The
+        default is `draws`.
     identity : str, optional
-        What `save` was given.
+        The text that `save` was given.
     model : pymc.Model, optional
-        That of `step`, which is the default.
+        The model of `step`, which is the default.
     compute_convergence_checks : bool
-        Of the whole run, at its end.
+        Whether to check the convergence of the whole run at its end.
     **sample_kwargs
-        For `pm.sample`: cores, mp_ctx, progressbar, callback, and the like.
+        Other arguments of `pm.sample`: cores, mp_ctx, progressbar, callback, and the like.
 
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        All draws since the run began. Arrays are read from the folder when they are used.
+        All draws since the start of the run. Arrays are read from the folder when they are used.
 
     Raises
     ------
     FileNotFoundError
         If there is no run.
+    OSError
+        If the folder cannot be written to.
     DrawsNotSaved
-        If a segment cannot be written: an OSError whose `idata` has the draws of that segment.
+        If a segment cannot be written. The attribute `idata` of this OSError has its draws.
     TypeError
-        If `step` is not `Resumable`, or `sample_kwargs` has what a run keeps from its start.
+        If `step` is not `Resumable`, or `sample_kwargs` has arguments that a run fixes at its
+        start.
     ValueError
-        If a file is damaged, or the model, data, functions or settings are not those of the run.
+        If a file is damaged, or the model, data, functions or settings differ from those of the
+        run.
 
     Examples
     --------
@@ -292,7 +298,7 @@ def _model_of(step: Resumable, model: Any) -> Model:
 
 
 def _segment(groups: Mapping[str, xr.Dataset], declared: str | None) -> Segment:
-    """Return the draws in `groups`, the last snapshot of each chain, and what they sampled."""
+    """Return a segment of `groups` with the last snapshot of each chain and their identity."""
     stored = groups["sample_stats"].get("snapshot")
     texts = None if stored is None else stored.values.reshape(*stored.shape[:2], -1)[..., 0]
     if texts is None or not (texts != "").any(axis=1).all():
@@ -311,23 +317,23 @@ def _segment(groups: Mapping[str, xr.Dataset], declared: str | None) -> Segment:
 
 
 def _whole(segments: Sequence[StoredSegment], others: Mapping[str, xr.Dataset]) -> Any:
-    """Return all draws of a run, which are read when they are asked for, and other groups."""
+    """Return all draws of a run, whose arrays are read when they are used, and `others`."""
     groups = join_segments(segments)
     try:
         return from_groups(groups | others)
-    except ValueError as error:  # names that no tree of groups can have
+    except ValueError as error:  # a name is not valid in a tree of groups
         raise segments[0].damaged(error) from error
 
 
 def _end_of(stored: StoredSegment) -> Segment:
-    """Return a segment with its last draws, in memory: those after the snapshots, at least one."""
+    """Return a segment with the draws after its snapshots, but at least one, in memory."""
     snapshots, repeats, identity = stored.state()
     posterior = stored.groups["posterior"].isel(draw=slice(-max(repeats, 1), None)).load()
     return Segment({"posterior": posterior}, snapshots, repeats, identity)
 
 
 def _storable(group: xr.Dataset) -> xr.Dataset:
-    """Return a group without snapshots, and without those stats that are of unknown types."""
+    """Return a group without snapshots, warnings, and stats of types that cannot be stored."""
     group = group.drop_vars(["snapshot", "warning"], errors="ignore")
     for name in [name for name, stat in group.data_vars.items() if stat.dtype.hasobject]:
         try:
@@ -341,7 +347,7 @@ def _storable(group: xr.Dataset) -> xr.Dataset:
 def _append(
     folder: Path, segment: Segment, before: Sequence[StoredSegment], idata: Any
 ) -> StoredSegment:
-    """Write a segment; if that fails, raise an error that has the draws, `idata`."""
+    """Write a segment; if that fails, raise DrawsNotSaved with the draws `idata`."""
     try:
         return append_segment(folder, segment, before)
     except FileExistsError:
@@ -353,19 +359,22 @@ def _append(
 def _continue(
     last: Segment, step: Resumable, model: Model, draws: int, sample_kwargs: Mapping[str, Any]
 ) -> dict[str, xr.Dataset]:
-    """The groups of the next `draws` draws after segment `last`; without draws if interrupted."""
+    """Sample `draws` draws after segment `last` and return their groups.
+
+    An interrupted run returns no draws.
+    """
     before, chains, length = last.groups["posterior"], len(last.snapshots), last.repeats + draws
     step.continue_from(last.snapshots, length)
     try:
         with warnings.catch_warnings():
-            # ArviZ takes few draws of many chains for a mistake.
+            # ArviZ warns if there are more chains than draws, as in a short segment.
             warnings.filterwarnings("ignore", "More chains|Found chain dim", UserWarning)
             idata = pm.sample(
                 step=step,
                 draws=length,
                 tune=0,
                 chains=chains,
-                random_seed=0,  # of no effect: the snapshots hold the generators
+                random_seed=0,  # no effect: the snapshots hold the generators
                 var_names=list(map(str, before.data_vars)),
                 model=model,
                 compute_convergence_checks=False,
@@ -386,7 +395,7 @@ def _continue(
 
 
 def _check_repeats(before: xr.Dataset, drawn: xr.Dataset, repeats: int) -> None:
-    """Raise unless the first `repeats` draws in `drawn` are the last of those `before`."""
+    """Raise ValueError unless the first `repeats` draws in `drawn` are the last of `before`."""
     for name in before.data_vars:
         old = before[name].isel(draw=slice(before.sizes["draw"] - repeats, None)).values
         new = drawn[name].values[:, :repeats]

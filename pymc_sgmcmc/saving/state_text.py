@@ -1,4 +1,4 @@
-"""The state of a step method as text: what it holds is read back without running any code.
+"""State of a step method as text, which is read back without running any code.
 
 A state is a tree of dataclasses and named tuples around arrays, numbers and strings. The text
 holds the leaves and the names of the fields; the classes come from a state of the same step method.
@@ -16,12 +16,12 @@ __all__ = ["leaf_in_text", "state_from_text", "state_to_text"]
 
 
 def state_to_text(state: Any) -> str:
-    """JSON of `state`; raise TypeError for a leaf that is not data."""
+    """Return JSON of `state`; raise TypeError for a leaf that is not data."""
     return json.dumps(_encode(state), separators=(",", ":"))
 
 
 def state_from_text(text: str, like: Any) -> Any:
-    """The state in `text`, of the classes that `like` has; ValueError if it does not fit them."""
+    """Return the state in `text` with the classes of `like`; raise ValueError if they differ."""
     try:
         return _decode(json.loads(text), like)
     except (KeyError, TypeError, AttributeError) as error:
@@ -29,12 +29,12 @@ def state_from_text(text: str, like: Any) -> Any:
 
 
 def leaf_in_text(text: str, name: str) -> Any:
-    """Return the number or string `name` of a dictionary in `text`, whatever else it holds."""
+    """Return the number or string `name` of a dictionary in `text`, without decoding the rest."""
     return dict(json.loads(text)["dict"])[name]
 
 
 def _fields(state: Any) -> list[str] | None:
-    """The fields of a dataclass or a named tuple that can change while sampling."""
+    """Return the fields of a dataclass or named tuple that may change while sampling, or None."""
     if is_dataclass(state):
         return [field.name for field in fields(state) if not field.metadata.get("frozen")]
     return list(state._fields) if isinstance(state, tuple) and hasattr(state, "_fields") else None

@@ -1,4 +1,4 @@
-"""What of a model cannot be saved, found before it is sampled."""
+"""Check, before sampling, that the draws of a model can be saved."""
 
 import numpy as np
 from pymc import Model
@@ -10,13 +10,14 @@ __all__ = ["check_storable"]
 TAKEN = ("chain", "draw")
 """Names of the dimensions that all draws have."""
 LONGEST = 1000
-"""Letters of a name: attributes of HDF5 files hold 64 KiB, and a letter takes up to 12 bytes."""
+"""Maximum number of letters in a name: attributes of HDF5 files hold 64 KiB, and a letter takes up
+to 12 bytes."""
 
 
 def check_storable(model: Model) -> None:
     """Raise ValueError, which names the variable or coordinate, unless draws can be saved.
 
-    That is: `pm.sample` can return them, and all labels come back as they are.
+    Names must not be those of other dimensions or too long, and labels must be restored exactly.
     """
     stored = [var.name for var in model.unobserved_RVs]
     taken = [name for name in stored if name in TAKEN]

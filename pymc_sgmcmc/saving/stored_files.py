@@ -1,4 +1,4 @@
-"""Files with a checksum, and the error that names one that is not what it was."""
+"""Files with a checksum, and the error for files that are damaged."""
 
 import hashlib
 import os
@@ -8,7 +8,10 @@ __all__ = ["DamagedRun", "StoredFile", "digest_of"]
 
 
 class DamagedRun(ValueError):
-    """A file of a saved run is missing, torn, altered, or not of that run; the message names it."""
+    """Error for a file of a saved run that is missing, torn, altered, or of another run.
+
+    The message names the file.
+    """
 
 
 class StoredFile:
@@ -18,7 +21,7 @@ class StoredFile:
     ----------
     path : Path
     digest : str
-        Its SHA-256.
+        The file's SHA-256.
     """
 
     def __init__(self, path: Path, digest: str):
@@ -26,9 +29,9 @@ class StoredFile:
         self._checked: tuple[int, ...] | None = None
 
     def check(self) -> Path:
-        """Return its path; raise DamagedRun unless it is what was written.
+        """Return the path of the file; raise DamagedRun if its content has changed.
 
-        It is read again only if the system says that it has changed since the last check.
+        The file is read again only if its size, time or inode have changed since the last check.
         """
         try:
             about = os.stat(self.path)
@@ -42,7 +45,7 @@ class StoredFile:
         return self.path
 
     def damaged(self, why: str) -> DamagedRun:
-        """Return the error that says so."""
+        """Return an error that names the file and says `why` it is damaged."""
         return DamagedRun(
             f"{str(self.path.parent)!r} cannot be read: {self.path.name} {why}. The segments "
             "before it are not affected: move this one and those after it away to go on from there."

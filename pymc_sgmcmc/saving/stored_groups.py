@@ -1,8 +1,8 @@
-"""Groups of draws as netCDF-4 files, from which each array is read when it is asked for.
+"""Groups of draws as netCDF-4 files, from which each array is read when it is used.
 
-A netCDF-4 file is an HDF5 file with named dimensions. It holds numbers and text as they are. What
-HDF5 does not know is stored as something that it does, see `KINDS`. The layout, as JSON, says what
-each array of the file is.
+A netCDF-4 file is an HDF5 file with named dimensions. Numbers and text are stored as they are.
+Types that HDF5 does not support are stored as types that HDF5 supports: see `KINDS`. The layout, as
+JSON, describes each array of the file.
 """
 
 import json
@@ -23,19 +23,19 @@ __all__ = ["ENTRY", "KINDS", "TEXT", "NotStorable", "encode", "write_group"]
 
 TEXT = h5py.string_dtype("utf-8")
 ENTRY = "pymc_sgmcmc"
-"""The attribute of an array that says what it is, as the layout does."""
+"""Name of the attribute of an array that holds its entry of the layout."""
 
 
 class NotStorable(TypeError):
-    """An array holds objects that would not come back as they are."""
+    """Error for an array whose objects could not be restored exactly."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How arrays of some types are stored.
+    """Rule for storing arrays of some types.
 
-    `takes(array)`: whether it is for that one; `to(array)`: what is stored, of that shape, or with
-    one axis more; `back(stored, dtype)`: the array again.
+    ``takes(array)`` returns whether the rule applies. ``to(array)`` returns the array to store, of
+    the same shape or with one more axis. ``back(stored, dtype)`` restores the array.
     """
 
     takes: Callable[[np.ndarray], bool]
@@ -69,7 +69,7 @@ def _objects(items: Sequence[Any]) -> np.ndarray:
 
 
 def _to_parts(array: np.ndarray, part: Any) -> np.ndarray:
-    """Each number as the parts that it is made of, along a last axis."""
+    """Split each number into its parts, of type `part`, along a new last axis."""
     return np.ascontiguousarray(array).reshape(*array.shape, 1).view(part)
 
 
@@ -93,11 +93,11 @@ KINDS = {
     "objects": _Kind(lambda a: a.dtype.kind == "O", _to_text, _from_text),
     "bytes": _Kind(lambda a: not a.dtype.hasobject, lambda a: _to_parts(a, np.uint8), _whole),
 }  # fmt: skip
-"""In the order in which they are tried."""
+"""Rules by kind, in the order in which they are tried."""
 
 
 def encode(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return the kind of an array and what is stored; raise NotStorable, which says `name`."""
+    """Return the kind of an array and the array to store; raise NotStorable, which names `name`."""
     kind = next((kind for kind, rule in KINDS.items() if rule.takes(array)), None)
     if kind is None:
         raise NotStorable(f"{name!r} cannot be saved: it has the type {array.dtype}.")
@@ -113,7 +113,7 @@ def write_group(path: Path, data: xr.Dataset) -> dict[str, Any]:
     Raises
     ------
     NotStorable
-        If it holds objects that JSON cannot; the message names the variable.
+        If a variable cannot be stored and restored exactly; the message names it.
     OSError
         If the file cannot be written.
     """
@@ -125,7 +125,7 @@ def write_group(path: Path, data: xr.Dataset) -> dict[str, Any]:
             array = variable.values
             kind, stored = encode(name, array)
             target = names[name]
-            if name in data.sizes and stored.ndim > 1:  # a scale has one axis
+            if name in data.sizes and stored.ndim > 1:  # a dimension scale has one axis
                 taken = {*names.values(), *file}
                 target = next(new for k in count() if (new := f"{target}_{k}") not in taken)
             entry = {
@@ -138,7 +138,7 @@ def write_group(path: Path, data: xr.Dataset) -> dict[str, Any]:
                 "is_coordinate": name in data.coords,
             }
             variables.append(entry)
-            if array.size:  # a dimension of netCDF with no length would be an unlimited one
+            if array.size:  # netCDF takes a dimension of length 0 as unlimited
                 dims = [names[dim] for dim in variable.dims]
                 dims += [f"parts_{size}" for size in stored.shape[array.ndim :]]
                 _write(file, target, stored, dims).attrs[ENTRY] = json.dumps(entry)
@@ -147,7 +147,7 @@ def write_group(path: Path, data: xr.Dataset) -> dict[str, Any]:
 
 
 def _stored_names(names: Sequence[str]) -> dict[str, str]:
-    """Return a name that every reader takes for each of `names`: the same, where it is one."""
+    """Return, for each of `names`, a name that every reader accepts: the same if possible."""
     names = list(dict.fromkeys(names))
     stored = {name: name for name in names if _is_plain_name(name)}
     for place, name in enumerate(names):
@@ -164,7 +164,7 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _write(file: h5py.File, stored: str, array: np.ndarray, dims: list[str]) -> h5py.Dataset:
-    """Write an array by the conventions of netCDF-4: each axis has a scale, which names it."""
+    """Write an array by the conventions of netCDF-4, with a named dimension scale for each axis."""
     dtype = TEXT if array.dtype == object else array.dtype
     dataset = file.create_dataset(stored, data=array, dtype=dtype)
     if [stored] == dims:

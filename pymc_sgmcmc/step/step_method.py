@@ -15,7 +15,6 @@ from pymc.util import get_value_vars_from_user_vars
 
 from pymc_sgmcmc._utils.argument_rows import VARS
 from pymc_sgmcmc._utils.arguments import CheckedArguments, rows_of
-from pymc_sgmcmc._utils.compat import ChainStep
 from pymc_sgmcmc._utils.constraints import Instance, Optional
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc.chain.chain import Chain
@@ -30,6 +29,7 @@ from pymc_sgmcmc.step.arguments import SHARED, Arguments
 from pymc_sgmcmc.step.assembly import assemble, warm_up
 from pymc_sgmcmc.step.owner import Owner
 from pymc_sgmcmc.step.progress import progress_columns, progress_updates
+from pymc_sgmcmc.step.pymc_versions import ChainStep
 from pymc_sgmcmc.step.refusals import refuse_target
 
 __all__ = ["SGMCMC"]
@@ -237,6 +237,11 @@ class SGMCMC(CheckedArguments, ChainStep):
         stats |= {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
         self.stats_dtypes_shapes = stats
         self._reported = itemgetter(*stats)
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm, with its hyper-parameters, in its setting."""
+        return self.chain.parts.algorithm
 
     @property
     def target(self) -> Target:

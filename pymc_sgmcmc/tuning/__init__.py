@@ -1,1 +1,1 @@
-"""What is found while a chain is tuned: centre, metric, noise, batch and step size."""
+"""Tuning of a chain: centre, metric, noise, batch size and step size."""

@@ -9,12 +9,12 @@ __all__ = ["Visit", "equilibrated", "factor_of", "hessian", "largest_curvature",
 
 Gradient = Callable[[np.ndarray], np.ndarray]
 Visit = Callable[[int], None]
-"""Called with the number of a point before gradients are taken there: what else the gradient
-depends on is then put in place."""
+"""Function of the number of a point, called before gradients are computed there: it sets the other
+variables on which the gradient depends."""
 
 
 def stay(i: int) -> None:
-    """Nothing else changes from point to point."""
+    """Leave other variables as they are: they do not change from point to point."""
 
 
 def _coarse() -> bool:
@@ -22,9 +22,9 @@ def _coarse() -> bool:
 
 
 def hessian(gradient: Gradient, q: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
-    """The Hessian at `q` from d + 1 gradients, symmetric.
+    """Compute the Hessian at `q` from d + 1 gradients, symmetrised.
 
-    `scale`: the posterior sds, as far as they are known, for the width of the differences.
+    `scale`: posterior sds, if known, for the width of the differences.
     """
     width = (1e-3 if _coarse() else 1e-5) * (np.abs(q) + 0.01)
     if scale is not None:
@@ -36,9 +36,9 @@ def hessian(gradient: Gradient, q: np.ndarray, scale: np.ndarray | None = None) 
 
 
 def factor_of(H: np.ndarray) -> np.ndarray:
-    """L, such that L L' is the inverse of H with the absolute values of its eigenvalues.
+    """Return L such that L L' is the inverse of H with the absolute values of its eigenvalues.
 
-    They are those of H scaled to a unit diagonal, and at least 1e-6 of the largest.
+    The eigenvalues are those of H scaled to a unit diagonal, and at least 1e-6 of the largest.
     """
     diagonal = np.abs(np.diag(H))
     floor = 1e-12 * diagonal.max() if diagonal.max() > 0 else 1.0
@@ -46,12 +46,15 @@ def factor_of(H: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(scale[:, None] * H * scale)
     values = np.abs(values)
     values = np.maximum(values, 1e-6 * max(values.max(), 1e-300))
-    # Triangular, and so a continuous function of H: eigenvectors are not.
+    # A triangular factor is a continuous function of H; a factor of eigenvectors is not.
     return scale[:, None] * np.linalg.cholesky((vectors / values) @ vectors.T)
 
 
 def equilibrated(gradient: Gradient, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Root mean squares of the rows of the Hessian at `q` (Dauphin et al., 2015), by 30 probes."""
+    """Estimate the root mean squares of the Hessian's rows at `q`, by 30 probes.
+
+    Source: Dauphin et al. (2015).
+    """
     width = (1e-2 if _coarse() else 1e-4) / np.sqrt(len(q))
     total = np.zeros(len(q))
     for _ in range(30):
@@ -69,9 +72,10 @@ def largest_curvature(
     iterations: int = 8,
     visit: Visit = stay,
 ) -> float:
-    """The largest absolute eigenvalue of the Hessian at `points` (k, d), by power iterations.
+    """Estimate the largest absolute eigenvalue of the Hessian at `points` (k, d).
 
-    `gradient` and `points` are in coordinates in which the posterior's sds are about one.
+    The method is power iteration. `gradient` and `points` are in coordinates in which the
+    posterior's sds are about one.
     """
     largest = 0.0
     for i, point in enumerate(points):
@@ -92,16 +96,16 @@ def steepest(
     number: int,
     visit: Visit = stay,
 ) -> np.ndarray:
-    """Return which `number` of `points` (k, d) have the largest curvature, (number,).
+    """Return the indices of the `number` of `points` (k, d) with the largest curvature, (number,).
 
-    By one power iteration at each of them, from a mixture of where the last one led and of chance,
-    as the direction may be another one.
+    The curvature comes from one power iteration at each point. Its start is the direction found at
+    the previous point plus a random one, as directions differ between points.
     """
     direction, norms = np.zeros(points.shape[1]), np.zeros(len(points))
     for i, point in enumerate(points):
         visit(i)
         chance = rng.standard_normal(len(point))
-        # Twice, lest they cancel.
+        # The random direction has twice the length, so that the two cannot cancel.
         product = _product(gradient, point, direction + 2 * chance / np.linalg.norm(chance))
         if product is not None:
             norms[i] = np.linalg.norm(product)
@@ -110,9 +114,9 @@ def steepest(
 
 
 def _product(gradient: Gradient, point: np.ndarray, v: np.ndarray) -> np.ndarray | None:
-    """The Hessian at `point` times `v` / |v|; None where it is zero or not finite."""
+    """Return the Hessian at `point` times `v` / |v|; None where it is zero or not finite."""
     width = 0.05 if _coarse() else 1e-3
     step = width * v / np.linalg.norm(v)
     with np.errstate(over="ignore", invalid="ignore"):
         product = (gradient(point + step) - gradient(point - step)) / (2 * width)
-    return product if 0 < np.linalg.norm(product) < np.inf else None  # 0 by underflow, too
+    return product if 0 < np.linalg.norm(product) < np.inf else None  # 0 also by underflow

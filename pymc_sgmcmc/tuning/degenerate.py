@@ -1,7 +1,7 @@
-"""Posteriors that cannot be sampled: without end, at an edge of the support, or not finite.
+"""Posteriors that cannot be sampled: improper, at an edge of the support, or not finite.
 
-The negative log-density U is followed from the centre that was located along a few straight lines,
-in steps that double. Where the posterior is proper it rises in the end, however long its tails are.
+The negative log-density U is followed from the located centre along a few straight lines, in steps
+that double. If the posterior is proper, U rises in the end, however long its tails are.
 """
 
 from collections.abc import Callable
@@ -17,25 +17,26 @@ from pymc_sgmcmc.tuning.locate import PART, Located
 __all__ = ["not_finite", "refuse_degenerate"]
 
 LINE = 2.0 ** np.arange(-10, 31)
-"""Distances from the centre, in sds as the Hessian has them: a wrong one is far from the last.
+"""Distances from the centre, in sds of the Hessian. The last is far even where these sds are wrong.
 
-Farther out terms that cancel do so no longer."""
+Farther out, terms that cancel exactly do so no longer, because of rounding."""
 
 LONG = 2.0**10
-"""Sds beyond which a density that has not fallen is one that never does."""
+"""Distance in sds beyond which a density that has not fallen counts as one that never falls."""
 
 RISE = 1.0
-"""Of U: less than that is no rise."""
+"""Smallest increase of U that counts as a rise."""
 
 ENORMOUS = 100.0
-"""A way on the scale of a logarithm that no scale or probability has: a factor of 1e43."""
+"""Distance on a log scale that no scale or probability covers: a factor of 1e43."""
 
 
 def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> None:
     """Raise SamplingError where the posterior around `located` cannot be sampled by gradients.
 
-    `start`: from where it was located. It must be finite there and rise along the direction of
-    descent, along the one that the Hessian knows least, and along the way from the start.
+    `start`: the point from which the posterior was located. U must be finite at the centre. U must
+    rise along the direction of descent, along the direction of the largest sd by the Hessian, and
+    along the way from the start.
     """
     centre, gradient = located.coordinates.centre, located.gradient
     if not np.isfinite(located.value):
@@ -50,7 +51,7 @@ def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> No
     with np.errstate(all="ignore"):
         directions = _directions(located.coordinates, gradient, start)
     for descends, direction in directions:
-        # Only what holds on all rows counts; a part of them is quick to look at.
+        # A part of the rows is a quick first check; only a result on all rows counts.
         for on in (rows, None):
             fate = _follow(lambda q, on=on: target.value_and_gradient(q, on)[0], centre, direction)
             if fate is None:
@@ -66,7 +67,7 @@ def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> No
 def _directions(
     coordinates: Coordinates, gradient: np.ndarray, start: np.ndarray
 ) -> list[tuple[bool, np.ndarray]]:
-    """Directions of about one sd, and whether each is that of descent."""
+    """Return (whether it is the direction of descent, direction of about one sd) for each line."""
     factor, centre = coordinates.factor, coordinates.centre
     furthest = 1e3 * max(1.0, np.abs(centre).max(), np.abs(centre - start).max())
     scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
@@ -81,7 +82,7 @@ def _directions(
     length = np.linalg.norm(pulled)
     lines = [(True, descent / length)] if length > 0 else []
     lines += [(False, sign * line) for line in (least_known, way) for sign in (1, -1)]
-    # An sd of 1e150, where a Hessian is zero, is none.
+    # Bound the length: where the Hessian is zero, its sd may be 1e150.
     return [
         (descends, line * min(1.0, furthest / np.abs(line).max()))
         for descends, line in lines
@@ -92,10 +93,10 @@ def _directions(
 def _follow(
     potential: Callable[[np.ndarray], float], centre: np.ndarray, direction: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None] | None:
-    """What becomes of U along a line: None if it rises in the end.
+    """Follow U along a line, and return None if it rises in the end.
 
-    Else the last point where it is finite, and the first where it is not; None and None if there is
-    no such point, however far.
+    Otherwise return the last point where U is finite and the first where it is not. The last point
+    is no farther than `LONG`, unless U changes there. Return (None, None) if U stays finite.
     """
     at_centre, last = potential(centre), centre
     with np.errstate(all="ignore"):
@@ -113,7 +114,7 @@ def _follow(
 
 
 def _edge_between(target: Target, inside: np.ndarray, outside: np.ndarray) -> np.ndarray | None:
-    """The first point on the way where U is not finite, as far as numbers tell; None: all are."""
+    """Bisect for the first point from `inside` where U is not finite; None if `inside` is not."""
     if not np.isfinite(target.value_and_gradient(inside)[0]):
         return None
     low, high = 0.0, 1.0
@@ -125,7 +126,7 @@ def _edge_between(target: Target, inside: np.ndarray, outside: np.ndarray) -> np
 
 
 def _is_enormous(target: Target, way: np.ndarray) -> bool:
-    """Whether a variable that is sampled on a transformed scale goes a way of that length."""
+    """Return whether a variable on a transformed scale moves farther than `ENORMOUS`."""
     return bool(np.any(np.abs(way[is_transformed(target)]) > ENORMOUS))
 
 
@@ -151,9 +152,9 @@ def _edge(target: Target, coordinates: Coordinates, direction, beyond: np.ndarra
 
 
 def not_finite(target: Target, q: np.ndarray, often: str = "") -> SamplingError:
-    """Return the error where U or its gradient is not finite at `q`, and what part of it is not.
+    """Return the error that U or its gradient is not finite at `q`, with the part at fault.
 
-    `often`: how often that was seen, a sentence.
+    `often`: a sentence on how often this was seen.
     """
     where = ", ".join(
         f"{target.coordinate(i)} = {q[i]:.4g}" for i in np.argsort(-np.abs(q), kind="stable")[:4]
@@ -169,7 +170,7 @@ def not_finite(target: Target, q: np.ndarray, often: str = "") -> SamplingError:
 
 
 def _names(target: Target, coordinates: Coordinates, direction: np.ndarray) -> str:
-    """The coordinates that move most along a direction, in their sds, with signs."""
+    """Return the names of the coordinates that move most along a direction, in sds, with signs."""
     factor = coordinates.factor
     scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
     share = direction / scales

@@ -1,4 +1,4 @@
-"""The noise of minibatch gradients, measured from small batches."""
+"""Noise of minibatch gradients, measured from small batches."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,11 +11,11 @@ from pymc_sgmcmc.tuning.curvature import Visit, stay
 __all__ = ["RowNoise", "measure_noise"]
 
 BATCHES = 600
-"""Small batches over all points; 8 a coordinate for a dense L, if that is more."""
+"""Number of small batches over all points; 8 a coordinate for a dense L, if that is more."""
 SOME = 1000
-"""Coordinates of which correlations are looked at, where L is diagonal."""
+"""Largest number of coordinates whose correlations are examined, where L is diagonal."""
 SMALL = 16
-"""Rows in one of them."""
+"""Number of rows in a small batch."""
 
 
 class RowNoise:
@@ -27,15 +27,15 @@ class RowNoise:
     ----------
     covariances : sequence of array, shape (d, d) or (d,)
     correlated : float
-        How far a diagonal S_k is from the whole truth: 0 if coordinates are not correlated, near 1
+        Share of the noise that a diagonal S_k misses: 0 if coordinates are not correlated, near 1
         if all of them are.
     error : float
-        The standard error of the largest variance, relatively: it is large where the noise differs
-        much between points, or comes from few rows.
+        Relative standard error of the largest variance: large where the noise differs much between
+        points, or comes from few rows.
     count : int
-        How many batches each S_k comes from.
+        Number of batches behind each S_k.
     left_out : list of int
-        The points at which gradients are not finite: no S_k has them.
+        Points at which gradients are not finite: every S_k excludes them.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RowNoise:
         self.count, self.left_out = count, list(left_out)
 
     def of(self, sizes: Sequence[int], shares: Sequence[float]) -> np.ndarray:
-        """V of batches of `sizes`, a matrix (d, d) or its diagonal."""
+        """Return V of batches of `sizes`, a matrix (d, d) or its diagonal."""
         terms = zip(self.covariances, sizes, shares, strict=True)
         return sum(share * S / n for S, n, share in terms)
 
@@ -64,11 +64,11 @@ def measure_noise(
     precision: int = 1,
     visit: Visit = stay,
 ) -> dict[str, RowNoise]:
-    """The noise of gradients at `points` (k, d), in the coordinates z, by the name of a gradient.
+    """Measure the noise of gradients at `points` (k, d), in coordinates z, by name of a gradient.
 
-    `centres`: None for the plain gradient, or where that of a control variate is taken, (d,) for
-    all points or (k, d). `precision`: how many times as many batches as usual. `visit`: called with
-    the number of each point. A point at which a gradient, or its square, is not finite is left out.
+    `centres`: None for the plain gradient, or the anchor of a control variate, (d,) for all points
+    or (k, d). `precision`: multiple of the usual number of batches. `visit`: called with the number
+    of each point. A point at which a gradient, or its square, is not finite is left out.
     """
     dense = coordinates.factor.ndim == 2
     wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
@@ -108,7 +108,7 @@ def measure_noise(
 
 
 class _Covariance:
-    """Pools the covariances, at some points, of the gradients of batches of `size` rows."""
+    """Pooled covariance, over points, of the gradients of batches of `size` rows."""
 
     def __init__(self, size: int):
         self._size, self._points, self._count, self._total = size, 0, 0, 0.0
@@ -127,11 +127,11 @@ class _Covariance:
             self._some.append(centred[:, :: -(-centred.shape[1] // SOME)])
 
     def covariance(self) -> np.ndarray:
-        """That of the gradient of one row."""
+        """Return the covariance of the gradient of one row."""
         return self._size * self._total / max(self._count, 1)
 
     def error(self) -> float:
-        """The standard error of the largest variance, relatively, from how it differs by point."""
+        """Return the relative standard error of the largest variance, from its spread by point."""
         k, n = np.argmax(self._variances), self._points
         total = self._variances[k]
         if n < 2 or total == 0:
@@ -139,7 +139,7 @@ class _Covariance:
         return float(np.sqrt(max(0.0, n * (self._squares[k] / total) / total - 1) / (n - 1)))
 
     def correlated(self) -> float:
-        """How far the largest eigenvalue of the correlation matrix exceeds that of chance."""
+        """Return the share of the correlation matrix's largest eigenvalue that is not chance."""
         if not self._some:
             return 0.0
         some = np.concatenate(self._some)
@@ -148,5 +148,5 @@ class _Covariance:
         if some.shape[1] < 2:
             return 0.0
         top = np.linalg.norm(some, 2) ** 2 / len(some)
-        chance = (1 + np.sqrt(some.shape[1] / len(some))) ** 2  # Marchenko and Pastur
+        chance = (1 + np.sqrt(some.shape[1] / len(some))) ** 2  # the edge of Marchenko and Pastur
         return max(0.0, 1 - chance / top)

@@ -1,7 +1,8 @@
-"""Finding the region of high posterior density: where control variates and metrics start from.
+"""Search for the region of high posterior density, where control variates and metrics start.
 
-Adam travels, and Newton's method arrives: on a fixed part of the rows, where U is a plain function
-with a line search on it, and then on all rows. Where d is too large for matrices, Adam alone.
+Adam covers the distance, and Newton's method converges: first on a fixed part of the rows, where U
+is a deterministic function and allows a line search, then on all rows. Where d is too large for
+matrices, Adam is used alone.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ __all__ = ["Located", "locate"]
 ADAM_STEPS = 1500
 ADAM_ROWS = 128
 PART = 2048
-"""Rows of the fixed part; 64 a coordinate for the final Hessian, if that is more."""
+"""Number of rows in the fixed part; 64 a coordinate for the final Hessian, if that is more."""
 ROUNDS = 3
 
 Potential = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -26,17 +27,18 @@ Potential = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 @dataclass(frozen=True)
 class Located:
-    """Where the posterior is.
+    """The located region of the posterior.
 
     Attributes
     ----------
     coordinates : Coordinates
-        Around the mode, or near it, with the inverse Hessian for L L'.
+        Coordinates centred at the mode, or near it, with the inverse Hessian for L L'.
     decrement : float
         g' L L' g at the centre: d at a typical point, near 0 at the mode.
     value : float
+        U at the centre, on all rows.
     gradient : array, shape (d,)
-        U and its gradient there, on all rows.
+        Gradient of U at the centre, on all rows.
     """
 
     coordinates: Coordinates
@@ -46,9 +48,9 @@ class Located:
 
 
 def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int) -> Located:
-    """Go from `start` to where the posterior is.
+    """Search from `start` for the region of high posterior density.
 
-    `ndim`: 2 for a dense L, by Newton's method; 1 for a diagonal one, without matrices.
+    `ndim`: 2 for a dense L, by Newton's method; 1 for a diagonal L, without matrices.
     """
     best = None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -63,7 +65,7 @@ def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: in
 
 
 def _adam(target: Target, start: np.ndarray, rng: np.random.Generator, rate: float) -> np.ndarray:
-    """Adam with a rate that falls geometrically to 1e-3: the mean of its last quarter."""
+    """Run Adam with a rate falling geometrically to 1e-3; return the mean of its last quarter."""
     rates = np.geomspace(rate, 1e-3, ADAM_STEPS)
     mean, square, total = np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
     q = last = start
@@ -97,7 +99,7 @@ def _on(target: Target, rows) -> Potential:
 
 
 def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations: int) -> Located:
-    """Newton's method on `potential` with the Hessian of `curved` and a line search."""
+    """Run Newton's method on `potential` with the Hessian of `curved` and a line search."""
     d, scale = len(q), None
     shortest = radius = 10 * np.sqrt(d)  # in the metric of the Hessian
     value, gradient = potential(q)
@@ -119,7 +121,7 @@ def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations:
 
 
 def _line_search(potential: Potential, value, gradient, q, step):
-    """The point along `step` where the potential has decreased enough (Armijo), or None."""
+    """Halve `step` until the potential decreases enough (Armijo); return the point, or None."""
     slope = float(gradient @ step)
     for halvings in range(30):
         new, new_gradient = potential(q + step)

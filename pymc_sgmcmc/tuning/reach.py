@@ -1,4 +1,4 @@
-"""How far a first guess of the posterior's covariance may go: where U is finite."""
+"""Limits on a first guess of the posterior's covariance: U has to be finite within its reach."""
 
 from collections.abc import Callable
 
@@ -11,39 +11,39 @@ from pymc_sgmcmc.tuning.degenerate import not_finite
 __all__ = ["within_reach"]
 
 ROWS = 16
-"""Rows on which U is looked at: what overflows does so on most rows, or in the prior."""
+"""Number of rows on which U is checked: an overflow occurs on most rows, or in the prior."""
 
 LOOKED_AT, ENOUGH = 40, 0.9
-"""Points of the guess that are looked at, and the part of them that must do."""
+"""Number of points of the guess that are checked, and the part of them that has to pass."""
 
 STEEP = 1e8
-"""A gradient in z, relative to that of N(0, I), at which no step that is long enough is stable."""
+"""Gradient in z, relative to that of N(0, I), at which no step that is long enough is stable."""
 
 HALVINGS = 20
 
 MOST = 1000
-"""Coordinates that are looked at one by one."""
+"""Largest number of coordinates that are checked one by one."""
 
 
 def within_reach(target: Target, guess: Coordinates, points: np.ndarray) -> Coordinates:
-    """Return `guess`, with L shortened until U and its gradient are finite at most points.
+    """Return `guess`, with L shortened until U is finite and not too steep at most points.
 
-    The Hessian at a mode says little of the sd along a direction in which the density is no bell: a
-    length scale on its logarithm, say, along which U overflows. First the columns of L are
-    shortened at whose ends it is not finite, then all of it.
+    The Hessian at a mode says little of the sd along a direction in which the density is far from
+    normal, such as the logarithm of a length scale, along which U overflows. First each column of L
+    is shortened at whose ends U is not finite, then all of L.
 
     Parameters
     ----------
     target : Target
     guess : Coordinates
-        Around a point where U is finite.
+        Coordinates around a point where U is finite.
     points : array, shape (k, d)
         Typical points z.
 
     Raises
     ------
     SamplingError
-        If they are not, however short L is; it names what is not finite.
+        If U is not finite at most points, however short L is; the message names the part at fault.
     """
     rows, points = target.fixed_rows(np.random.default_rng(0), ROWS), points[:LOOKED_AT]
 
@@ -66,7 +66,7 @@ def within_reach(target: Target, guess: Coordinates, points: np.ndarray) -> Coor
 
 
 def _lengths(guess: Coordinates, is_fine: Callable[[np.ndarray], bool]) -> np.ndarray:
-    """What to multiply each column of L with, so that U is finite two columns away, (d,)."""
+    """Return the factor (d,) of each column of L that makes U finite two columns away."""
     lengths = np.ones(len(guess.centre))
     for j in range(len(lengths) if len(lengths) <= MOST else 0):
         z = np.zeros(len(lengths))

@@ -1,4 +1,4 @@
-"""What is to be found while tuning, and what has been found so far."""
+"""The plan of tuning, and the results so far."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,38 +13,39 @@ __all__ = ["Plan", "Tuned"]
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a chain has found.
+    """Results of tuning a chain.
 
     Attributes
     ----------
     step_size : float
-        NaN where it is given.
+        Step size h; NaN where the user gives it.
     batch_sizes : tuple of int
     coordinates : Coordinates
     control, follows : bool
         Whether the gradient has a control variate, and whether its centre follows the chain (SVRG).
     anchor, anchor_gradient : array, shape (d,)
-        Its centre, and the gradient of the minibatched part of U there, on all rows.
+        Centre of the control variate, and the gradient of the minibatched part of U there, on all
+        rows.
     noise : array, shape (d,)
         V, the variance of the gradient in each coordinate z.
     slow : array, shape (d,)
-        How much shorter the columns of L are than the metric's, in coordinates with much noise.
+        Length of the columns of L relative to the metric's: below 1 in coordinates with much noise.
     left : float
-        The part of the noise that may remain when it is subtracted, or taken up by a thermostat.
+        Part of the noise that may remain after subtraction, or after a thermostat absorbs it.
     curvature : float
         The largest eigenvalue of the Hessian of U in z, at typical points.
     decrement : float
-        g' L L' g at the centre that was located: about d or less.
+        g' L L' g at the located centre: about d or less.
     row_gradients : float
-        What tuning has cost: gradients of rows; where gradients are exact, of U.
+        Cost of tuning, in gradients of rows; in gradients of U where gradients are exact.
     capacity : float
         The noise that the sampler injects, as a rate: gradients add h V / 2 to it.
     shrink : float
-        By how much h was cut because chains diverged in tuning.
+        Factor on h because draws diverged in tuning.
     warming : bool
-        In the first window.
+        Whether the chain is in its first window.
     window : Window
-        The draws since the last one was over.
+        The draws since the last window was over.
     """
 
     step_size: float
@@ -67,7 +68,7 @@ class Tuned:
 
     @classmethod
     def untuned(cls, batch_sizes: Sequence[int], coordinates: Coordinates) -> "Tuned":
-        """Before anything is known, and where nothing is to be found."""
+        """Return the state before tuning, or of a chain that is not tuned."""
         size, ndim = len(coordinates.centre), coordinates.factor.ndim
         zeros, ones, window = np.zeros(size), np.ones(size), Window.start(0, size, ndim)
         sizes = tuple(batch_sizes)
@@ -76,17 +77,18 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be found; the rest is given.
+    """Choice of the quantities that are tuned; the others are given.
 
     Attributes
     ----------
     step_size, batch_size, metric, noise : bool
+        Whether each is tuned.
     gradient : str
         "auto", "plain", "control_variate" or "svrg".
     tolerance : float
-        Of the relative error of a posterior variance.
+        Tolerance of the relative error of a posterior variance.
     absorbs : bool
-        Whether the sampler takes up noise that is not subtracted.
+        Whether the sampler absorbs noise that is not subtracted.
     """
 
     step_size: bool

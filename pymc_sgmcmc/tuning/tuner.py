@@ -1,8 +1,8 @@
-"""What is found while tuning: centre, metric, gradient, its noise, batch size and step size.
+"""Tuning of the centre, metric, gradient, its noise, batch size and step size.
 
-A pure function of what a chain has seen: `Tuner.start` from where it starts, `Tuner.learn` from
-each of its draws. Everything is measured in coordinates z in which the posterior is about
-N(0, I), so that no constant here has a scale.
+The results are a pure function of a chain's history: `Tuner.start` computes them from its starting
+point, and `Tuner.learn` updates them with each draw. All quantities are measured in coordinates z
+in which the posterior is about N(0, I), so that no constant here has a scale.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,32 +27,32 @@ from pymc_sgmcmc.tuning.windows import Window, typical_points
 __all__ = ["LARGEST", "Tuner", "largest_batch"]
 
 LARGEST = 2048
-"""Rows in a batch, where the size is tuned, at most."""
+"""Largest number of rows in a batch whose size is tuned."""
 
 FAR = 1e4
-"""|z|^2 / d of a draw that has left the posterior, where no other step method moves that."""
+"""|z|^2 / d above which a draw has left the posterior, unless other step methods move it."""
 
 COSTS = {"plain": 1, "control_variate": 2, "svrg": 3}
-"""Gradients of a minibatch that an inner step costs, with SVRG's on all rows."""
+"""Cost of an inner step, in gradients of a minibatch; SVRG's includes its gradients on all rows."""
 
 STEP_SHARE = 0.6
-"""The part of the tolerance that is for the step size; the rest is for noise."""
+"""Part of the tolerance that is for the step size; the rest is for noise."""
 
 CLOSE = 6
-"""Points whose curvature is looked at closely."""
+"""Number of points whose curvature is measured closely."""
 
 UNCERTAINTY = 0.08
-"""How far a measured noise may be off at least, relatively: what may remain of it when it is
-subtracted. Or two standard errors, if that is more."""
+"""Smallest relative error assumed for a measured noise: the part that may remain after subtraction.
+Two standard errors replace it, if they are more."""
 
 
 def largest_batch(n_rows: int) -> int:
-    """Rows of `n_rows` in the largest batch that may be chosen: all, where that may be cheaper."""
+    """Return the rows in the largest batch that may be chosen: all, where that may be cheaper."""
     return n_rows if n_rows <= LARGEST * max(COSTS.values()) else LARGEST
 
 
 class Tuner:
-    """Finds what `plan` asks for.
+    """Tuner of the quantities in `plan`.
 
     Parameters
     ----------
@@ -60,9 +60,10 @@ class Tuner:
     source : BatchSource
     plan : Plan
     algorithm : Algorithm
-        What is tuned: its bias, its longest step, and what noise its gradients may have.
+        The algorithm that is tuned: its bias, its longest step, and the noise that its gradients
+        may have.
     steps : int
-        Inner steps a draw.
+        Number of inner steps a draw.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Tuner:
     def start(
         self, tuned: Tuned, q: np.ndarray, capacity: float, rng: np.random.Generator
     ) -> Tuned:
-        """Locate the posterior from `q`, and measure there.
+        """Locate the posterior from `q`, and measure noise and curvature there.
 
         `capacity`: the noise that the sampler injects, as a rate: gradients add h V / 2 to it.
         """
@@ -95,7 +96,7 @@ class Tuner:
         return self._paid(self._measure(tuned, points, rng), before)
 
     def learn(self, tuned: Tuned, q: np.ndarray | None, rng: np.random.Generator) -> Tuned:
-        """Take in a draw, None where it diverged."""
+        """Update the results with a draw `q`, which is None where the draw diverged."""
         z = None if q is None else tuned.coordinates.of(q)
         if z is None or (not self._target.shared and np.sum(z**2) > FAR * len(z)):
             shrink, h = tuned.shrink / 2, tuned.step_size / 2
@@ -110,31 +111,31 @@ class Tuner:
             S = window.shrunk_covariance(before=tuned.slow**-2)
             coordinates = coordinates.scaled(np.linalg.cholesky(S) if S.ndim == 2 else np.sqrt(S))
         points = coordinates.of(old.position(np.array(window.points)))
-        # Other step methods may have moved the posterior since it was located: what diverged in the
-        # metric that was right then says nothing of this one.
+        # Other step methods may have moved the posterior since it was located: divergences in the
+        # old metric say nothing of the new one.
         shrink = 1.0 if tuned.warming and self._target.shared else tuned.shrink
         tuned = self._centred(replace(tuned, warming=False, shrink=shrink), coordinates)
         tuned = self._paid(self._measure(tuned, points, rng, window.others), before)
         return self._begun(tuned, window.index + 1)
 
     def _begun(self, tuned: Tuned, index: int) -> Tuned:
-        """With an empty window number `index`."""
+        """Return `tuned` with an empty window number `index`."""
         others = sum(value.size for value in self._target.others_now())
         ndim = tuned.window.products.ndim
         return replace(tuned, window=Window.start(index, self._target.size, ndim, others))
 
     def position(self, tuned: Tuned, z: np.ndarray) -> np.ndarray:
-        """Q of a point z of the posterior as far as it is known."""
+        """Return q of a point z, in the coordinates tuned so far."""
         return tuned.coordinates.position(z).astype(pytensor.config.floatX)
 
     def follow(self, tuned: Tuned, q: np.ndarray, draw: int) -> Tuned:
-        """Let SVRG's anchor follow the chain, which is at `q` after `draw` draws."""
+        """Move SVRG's anchor to `q`, the draw number `draw`, once in each of its periods."""
         if not tuned.follows or draw % self._period(tuned):
             return tuned
         return self._anchored(tuned, q)
 
     def _charged(self, tuned: Tuned) -> Tuned:
-        """With the gradients of one draw more."""
+        """Return `tuned` with the cost of one more draw."""
         rows = self._steps * (sum(tuned.batch_sizes) or 1) * (2 if tuned.control else 1)
         return replace(tuned, row_gradients=tuned.row_gradients + rows)
 
@@ -158,9 +159,9 @@ class Tuner:
         rng: np.random.Generator,
         others: Sequence[tuple[np.ndarray, ...]] = (),
     ) -> Tuned:
-        """Noise, curvature, and what follows from them, at typical `points` z (k, d).
+        """Measure noise and curvature at typical `points` z (k, d); set step and batch sizes.
 
-        `others`: what other step methods' variables were at each of them; none: as they are now.
+        `others`: values of other step methods' variables at each point; empty: the present values.
         """
         plan, coordinates = self._plan, tuned.coordinates
         rows, present = self._target.fixed_rows(rng, PART), self._target.others_now()
@@ -176,7 +177,8 @@ class Tuner:
         curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit)
         longest = self._longest(curvature)
         if not tuned.warming:
-            # Stable wherever the chain went; the tails of the first guess are none of its places.
+            # The step has to be stable wherever the chain went. While warming, points come from the
+            # first guess, whose tails the chain may never visit.
             there = steepest(gradient, points, rng, CLOSE, visit)
             largest_there = largest_curvature(
                 gradient, points[there], rng, visit=lambda i: visit(there[i])
@@ -204,7 +206,7 @@ class Tuner:
     def _gradient(
         self, tuned: Tuned, points, h: float, rng, visit: Visit
     ) -> tuple[Tuned, np.ndarray, NoiseRule]:
-        """Choose the gradient and the batch size; return V, and the rule for it.
+        """Choose the gradient and the batch size; return the results, V, and the rule for V.
 
         The batch is large enough for the step size `h`, or nearly so.
         """
@@ -230,7 +232,7 @@ class Tuner:
             factor = rule.batch_factor(V, h)
             sizes = tuple(int(np.clip(n * factor, rule.smallest, LARGEST)) for n in sizes)
             if self._source.independent and np.all(COSTS[name] * np.array(sizes) >= lengths):
-                sizes = tuple(map(int, lengths))  # no noise, for no more work
+                sizes = tuple(map(int, lengths))  # all rows: no noise at no more cost
                 name = "plain" if plan.gradient == "auto" else name
             else:
                 most = np.minimum(lengths, np.maximum(rule.smallest, lengths // 2))
@@ -241,31 +243,31 @@ class Tuner:
         return tuned, V, rule
 
     def _refuse_not_finite(self, q: np.ndarray, noises: Mapping[str, RowNoise]) -> None:
-        """Raise where gradients are not finite at most of the points `q` (k, d)."""
+        """Raise SamplingError if gradients are not finite at most of the points `q` (k, d)."""
         left_out = max((noise.left_out for noise in noises.values()), key=len)
         if len(left_out) > len(q) / 2:
             often = f"So it is at {len(left_out)} of {len(q)} such points."
             raise not_finite(self._target, q[left_out[0]], often)
 
     def _behind(self, tuned: Tuned, q: np.ndarray) -> np.ndarray:
-        """Points of the chain as far behind those of `q` (k, d) as an anchor of SVRG's is."""
+        """Return points of the chain that lag behind `q` (k, d) by the period of SVRG's anchor."""
         lag = self._period(tuned) / tuned.window.spacing
         return np.roll(q, int(np.clip(np.ceil(lag), 1, len(q) // 2)), axis=0)
 
     def _period(self, tuned: Tuned) -> int:
-        """Draws after which SVRG takes a new anchor: in as many steps as there are minibatches."""
+        """Return the draws between SVRG's anchors: as many inner steps as there are minibatches."""
         lengths = self._target.check_lengths()
         batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
         return max(1, round(batches / self._steps))
 
     def _of(self, noise: RowNoise, sizes: Sequence[int]) -> np.ndarray:
-        """V of batches of `sizes` from this source."""
+        """Return V of batches of `sizes` from this source."""
         lengths = self._target.check_lengths()
         shares = [self._source.share(n, size) for n, size in zip(lengths, sizes, strict=True)]
         return noise.of(sizes, shares)
 
     def _longest(self, curvature: float) -> float:
-        """The longest step within the tolerance, by bisection."""
+        """Return the longest step within the tolerance, by bisection."""
         low, high = 1e-12, 1.0
         for _ in range(50):
             middle = np.sqrt(low * high)
@@ -276,7 +278,7 @@ class Tuner:
         return low
 
     def stats(self, tuned: Tuned, h: float) -> dict[str, float]:
-        """What is reported of a draw with step size `h`."""
+        """Return the sample stats of a draw with step size `h`."""
         noise = h * float(tuned.noise.max()) / 2 / tuned.capacity
         return {
             "batch_size": sum(tuned.batch_sizes),
@@ -291,6 +293,6 @@ class Tuner:
 
 
 def _eigenvectors(V: np.ndarray) -> np.ndarray:
-    """Those of a covariance, with signs that do not depend on rounding."""
+    """Return the eigenvectors of a covariance, with signs that do not depend on rounding."""
     _, vectors = np.linalg.eigh(V)
     return vectors * np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(len(V))])

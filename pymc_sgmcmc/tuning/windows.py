@@ -7,18 +7,18 @@ import numpy as np
 __all__ = ["Window", "typical_points", "window_length"]
 
 LENGTHS = (100, 250, 450)
-"""Draws of the first windows; later ones double."""
+"""Numbers of draws in the first windows; each later window has twice as many as the one before."""
 POINTS = 200
-"""Draws of a window that are kept; fewer where d is large, so that they make some MB."""
+"""Largest number of draws of a window that are kept; fewer where d is large, to take some MB."""
 
 
 def typical_points(size: int) -> int:
-    """How many points of length `size` are looked at."""
+    """Return the number of points of length `size` that are kept and examined."""
     return max(20, min(POINTS, 2**18 // size))
 
 
 def window_length(index: int) -> int:
-    """Draws of window `index`."""
+    """Return the number of draws in window `index`."""
     if index < len(LENGTHS):
         return LENGTHS[index]
     return LENGTHS[-1] * 2 ** (index - len(LENGTHS) + 1)
@@ -30,22 +30,22 @@ class Window:
 
     index: int
     draws: int
-    """All draws so far, with the first fifth."""
+    """Number of draws so far, including the first fifth."""
     total: np.ndarray
     products: np.ndarray
-    """Sum of z z', or of z^2."""
+    """Sum of z z' (dense), or of z^2 (diagonal)."""
     lagged: np.ndarray
-    """Sum of z_t z_(t-1), by the coordinate."""
+    """Sum of z_t z_(t-1), by coordinate."""
     last: np.ndarray
     points: tuple[np.ndarray, ...]
     most: int
-    """How many points are kept."""
+    """Largest number of points that are kept."""
     others: tuple[tuple[np.ndarray, ...], ...] = ()
     """The values of other step methods' variables at each of the points."""
 
     @classmethod
     def start(cls, index: int, size: int, ndim: int, others: int = 0) -> "Window":
-        """An empty window; `others`: how many numbers are kept with each point beside z."""
+        """Return an empty window; `others`: the count of numbers kept with each point beside z."""
         zeros, most = np.zeros(size), typical_points(size + others)
         return cls(index, 0, zeros, np.zeros((size,) * ndim), zeros, zeros, (), most)
 
@@ -55,7 +55,7 @@ class Window:
 
     @property
     def spacing(self) -> int:
-        """Draws from one of the points to the next."""
+        """Number of draws from one kept point to the next."""
         return -(-(window_length(self.index) - self.skipped) // self.most)
 
     @property
@@ -63,7 +63,7 @@ class Window:
         return self.draws >= window_length(self.index)
 
     def add(self, z: np.ndarray, others: tuple[np.ndarray, ...] = ()) -> "Window":
-        """The moments with one draw more, made where other variables had the values `others`."""
+        """Return the window with one more draw, made at the values `others` of other variables."""
         draws = self.draws + 1
         kept = draws - self.skipped
         if kept <= 0:
@@ -82,18 +82,18 @@ class Window:
         )
 
     def emptied(self) -> "Window":
-        """The same without its points."""
+        """Return the window without its points."""
         return replace(self, points=(), others=())
 
     def mean(self) -> np.ndarray:
         return self.total / (self.draws - self.skipped)
 
     def shrunk_covariance(self, before: np.ndarray) -> np.ndarray:
-        """The covariance (or the variances), shrunk towards the variances `before`, (d,).
+        """Return the covariance (or variances), shrunk towards the variances `before`, (d,).
 
-        Variances and correlations weigh as much as the effective number of draws allows (the median
-        over coordinates, from their first autocorrelation): variances need few, correlations as
-        many as there are coordinates.
+        The weight of the draws grows with their effective number (the median over coordinates, from
+        their first autocorrelation): variances need few draws, correlations as many as there are
+        coordinates.
         """
         n, d, mean = self.draws - self.skipped, len(self.total), self.mean()
         dense = self.products.ndim == 2

@@ -76,7 +76,7 @@ def scaled(coefficient, factor):
     """The fault of a sampler that takes `factor` times a coefficient of its update."""
 
     def plant(step, problem):
-        algorithm = step.chain.parts.algorithm
+        algorithm = step.algorithm
         right = algorithm.coefficients
 
         def wrong(context):

@@ -1,0 +1,50 @@
+"""Names and habits that differ between PyTensor 2 and 3."""
+
+import warnings
+
+import pytensor
+from pytensor.graph.basic import Apply
+from pytensor.tensor import subtensor
+from pytensor.tensor.type import TensorType, integer_dtypes
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["ADDITIONS", "GATHERS", "indices_of_addition", "scan"]
+
+
+def scan(step, **kwargs):
+    """Return the list of trajectories of `pytensor.scan`, each with its starting value.
+
+    PyTensor returns slices of these trajectories, without the starting values. PyTensor 3 links the
+    inner function of a C scan with its Python virtual machine, twice as slow, unless a mode is
+    given; it deprecates that argument.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The `mode` argument", FutureWarning)
+        paths = pytensor.scan(step, return_list=True, return_updates=False, **kwargs)
+    return [path.owner.inputs[0] for path in paths]
+
+
+GATHERS = tuple(
+    getattr(subtensor, name)
+    for name in ("AdvancedSubtensor", "AdvancedSubtensor1")
+    if hasattr(subtensor, name)
+)
+"""Operations that index by tensors of integers: x[i]."""
+
+ADDITIONS = [
+    getattr(subtensor, name)
+    for name in ("AdvancedIncSubtensor", "AdvancedIncSubtensor1")  # the latter in PyTensor 2
+    if hasattr(subtensor, name)
+]
+"""Operations that add or set values at indices."""
+
+
+def indices_of_addition(node: Apply) -> list[TensorVariable] | None:
+    """Return the indices if `node` adds at integer arrays, one for each leading axis; else None."""
+    op, (_, _, *indices) = node.op, node.inputs
+    if op.set_instead_of_inc or getattr(op, "ignore_duplicates", False):
+        return None
+    if getattr(op, "idx_list", tuple(range(len(indices)))) != tuple(range(len(indices))):
+        return None
+    arrays = [isinstance(x.type, TensorType) and x.type.dtype in integer_dtypes for x in indices]
+    return indices if all(arrays) else None
