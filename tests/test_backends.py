@@ -208,8 +208,15 @@ def test_a_mode_of_the_users_own(capsys):
 @pytest.mark.parametrize(
     "name",
     slow_but(
-        ["schedules", "annealing", "data"],
-        ["schedules", "annealing", "data", "samplers.sgld", "samplers.sghmc", "samplers.sgnht"],
+        ["dynamics.schedules", "dynamics.annealing", "data"],
+        [
+            "dynamics.schedules",
+            "dynamics.annealing",
+            "data",
+            "samplers.sgld",
+            "samplers.sghmc",
+            "samplers.sgnht",
+        ],
     ),
 )
 def test_examples_of_the_docstrings(name):

@@ -20,6 +20,7 @@ from pymc_sgmcmc.compile.additions import SAID, our_rewriter
 from pymc_sgmcmc.compile.backend import FASTER_C, Backend, CompiledGraph, interpreted
 from pymc_sgmcmc.compile.compiling import compiling, one_at_a_time
 from pymc_sgmcmc.compile.elementwise_loops import Contiguous
+from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.compile.scatter_add import AddAt
 from pymc_sgmcmc.compile.take_rows import take_rows
@@ -294,3 +295,11 @@ def test_pymc_compiles_as_without_this_package():
         return [n.op for n in nodes if type(n.op).__module__.startswith("pymc_sgmcmc")]
 
     assert not ours(mode) and ours(mode.including(*FASTER_C))
+
+
+def test_sums_of_more_terms_than_numpy_takes_are_evaluated():
+    """Rewrites merge a sum of many terms into one operation, for which NumPy has no function."""
+    x = [pt.vector(f"x{k}", dtype="float64") for k in range(40)]
+    values = [np.full(3, float(k)) for k in range(40)]
+    (found,) = evaluate([pt.add(*x) * 2.0], dict(zip(x, values, strict=True)))
+    np.testing.assert_array_equal(found, np.full(3, 2.0 * sum(range(40))))

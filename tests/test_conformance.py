@@ -349,12 +349,13 @@ def test_set_data_with_another_length(case, model):
 
 
 @each_sampler
-def test_a_divergence_repeats_the_last_finite_draw(case, monkeypatch):
+def test_a_divergence_repeats_the_last_finite_draw(case):
     """The kernel is made to fail twice: draws repeat, and the chain goes on with fresh momentum."""
     model, step = built(case)
     begin(step)
     point, _ = walk(step, model.initial_point(), 3)
-    monkeypatch.setattr(step, "_schedule", as_schedule(1e200))
+    schedule = step.chain.parts.schedule
+    change_part(step, schedule=as_schedule(1e200))
     for failures in (1, 2):
         repeated, (stats,) = step.step(point)
         np.testing.assert_array_equal(repeated["beta"], point["beta"])
@@ -362,8 +363,9 @@ def test_a_divergence_repeats_the_last_finite_draw(case, monkeypatch):
         assert "non-finite at step_size 1e+200" in stats["warning"].message
         assert all(np.isfinite(value).all() for value in step.state.carried)
         assert step.state.running_sums.steps == 0
-    monkeypatch.setattr(step, "_schedule", as_schedule(1e-3))
+    change_part(step, schedule=as_schedule(1e-3))
     moved, (stats,) = step.step(point)
+    change_part(step, schedule=schedule)
     assert not stats["diverging"] and stats["warning"] is None
     assert (moved["beta"] != point["beta"]).all() and step.state.running_sums.steps == 10
 
@@ -408,14 +410,16 @@ def test_leaving_the_support_is_a_divergence(case):
     assert (draws(idata, "s") >= 0).mean() > 0.9 and stats.diverging.any()
 
 
-def test_running_sums_restart_at_a_divergence(monkeypatch):
+def test_running_sums_restart_at_a_divergence():
     model, step = built(DEFAULTS[1])
+    schedule = step.chain.parts.schedule
     begin(step)
     point, rows = model.initial_point(), []
     for draw in range(12):
-        monkeypatch.setattr(step, "_schedule", as_schedule(1e200 if draw == 7 else 0.01))
+        change_part(step, schedule=as_schedule(1e200 if draw == 7 else 0.01))
         point, (stats,) = step.step(point)
         rows.append(stats["running_sums"])
+    change_part(step, schedule=schedule)
     stored = xr.DataArray(np.array([rows]), dims=("chain", "draw", "row", "turn"))
     sums = running_sums(SimpleNamespace(sample_stats={"running_sums": stored}))
     assert (sums.steps == 40).all() and sums.sizes["coordinate"] == 2

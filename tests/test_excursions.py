@@ -1,6 +1,7 @@
 """Excursions that no stationary chain makes are divergences while they are still finite."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -130,8 +131,12 @@ def test_what_diverged_where_other_step_methods_began_is_forgotten():
         target = Target(model, values, batch_size=5, backend=INTERPRETED)
         plan = Plan(step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
                     tolerance=0.05, absorbs=True)  # fmt: skip
-        rules = lambda h, c: h**2, lambda c: 2.0, lambda room, count: Heating(room)
-        tuner = Tuner(target, Random(target.groups, [5]), plan, *rules, 10)
+        algorithm = SimpleNamespace(
+            step_bias=lambda h, curvature: h**2,
+            longest_step=lambda curvature: 2.0,
+            noise_rule=lambda room, count: Heating(room),
+        )
+        tuner = Tuner(target, Random(target.groups, [5]), plan, algorithm, 10)
         d, rng = target.size, np.random.default_rng(2)
         tuned = Tuned.untuned([5], Coordinates.identity(d, 2))
         tuned = replace(tuner._begun(tuned, 0), warming=True, capacity=1.0, step_size=1.0)

@@ -20,6 +20,7 @@ from pymc.step_methods.compound import CompoundStep
 from pymc_sgmcmc import Resumable, load, resume, save
 from pymc_sgmcmc.saving.run_folder import read_segments
 from pymc_sgmcmc.saving.state_text import state_from_text, state_to_text
+from tests.helpers import change_part
 from tests.samplers import CASES, DEFAULTS, regression, sample
 from tests.slow import slow_but
 
@@ -339,14 +340,15 @@ def test_draws_that_do_not_repeat_are_refused(saved, tmp_path):
     with model:
         resume(folder, step, draws=3, cores=1, **QUIET)  # snapshot at its end
         save(sample(step, draws=13), step, tmp_path / "run")
-        step.methods[0].steps_per_draw += 1
+        steps = step.methods[0].chain.parts.steps
+        change_part(step.methods[0], steps=steps + 1)
         try:
             with pytest.raises(
                 ValueError, match=r"last draws of 'beta' .* do not come out the same"
             ):
                 resume(tmp_path / "run", step, draws=3, cores=1, **QUIET)
         finally:
-            step.methods[0].steps_per_draw -= 1
+            change_part(step.methods[0], steps=steps)
 
 
 def test_two_processes_cannot_continue_one_run(saved, tmp_path):

@@ -1,9 +1,10 @@
 """One chain, from its first draw to its last: it starts, draws, learns and diverges."""
 
 import logging
+from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pymc.exceptions import SamplingError
@@ -67,6 +68,13 @@ class Chain:
         self._monitor = Monitor(parts)
         self._reports_state = not set(parts.algorithm.stats).isdisjoint(parts.kernel.carried)
         self.restart()
+
+    def __copy__(self) -> Self:
+        """Return a chain of the same parts, that goes on from here by itself."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin.state, twin._monitor = copy(self.state), Monitor(self.parts)
+        return twin
 
     def restart(self) -> None:
         """Forget all draws, and look at the data anew."""

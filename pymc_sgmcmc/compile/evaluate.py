@@ -8,6 +8,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import toposort
 
 from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.few_operands import has_too_many_operands
 
 __all__ = ["evaluate"]
 
@@ -40,6 +41,8 @@ def _node_by_node(graphs, given) -> list[np.ndarray]:
         return storage[x]
 
     for node in nodes:
+        if has_too_many_operands(node):
+            raise NotImplementedError(f"{node.op} of {len(node.inputs)} operands")
         inputs = [cell(x)[0] for x in node.inputs]
         for x in node.outputs:
             storage[x], computed[x] = [None], [False]

@@ -4,12 +4,13 @@ PyTensor merges nested sums to one operation, and can compute long ones in C onl
 """
 
 from pytensor.compile import optdb
+from pytensor.graph.basic import Apply
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_sgmcmc.compile.additions import our_rewriter
 
-__all__ = ["FEW_OPERANDS"]
+__all__ = ["FEW_OPERANDS", "has_too_many_operands"]
 
 FEW_OPERANDS = "pymc_sgmcmc_few_operands"
 """Name under which a mode for Python code includes the rewrite."""
@@ -18,10 +19,15 @@ MOST = 31
 """NumPy's limit, minus one operand for the result."""
 
 
+def has_too_many_operands(node: Apply) -> bool:
+    """Return whether NumPy has no function for so many operands of an elementwise operation."""
+    return isinstance(node.op, Elemwise) and len(node.inputs) > MOST
+
+
 @our_rewriter([Elemwise])
 def _few_operands(fgraph, node):
     scalar_op, (output, *_) = node.op.scalar_op, node.outputs
-    if len(node.inputs) <= MOST or not getattr(scalar_op, "associative", False):
+    if not has_too_many_operands(node) or not getattr(scalar_op, "associative", False):
         return None
     op = Elemwise(scalar_op)
     terms = [x.astype(output.type.dtype) for x in node.inputs]  # as in one sum

@@ -2,10 +2,11 @@
 
 import inspect
 import logging
+from copy import copy
 from dataclasses import MISSING, fields
 from operator import itemgetter
 from threading import get_ident
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pymc.blocking import RaveledVars
@@ -216,6 +217,13 @@ class SGMCMC(CheckedArguments, ChainStep):
                 f"temperature={T:g}: the draws are from exp(-U / {T:g}), which is not the "
                 "posterior: that has temperature=1."
             )
+
+    def __copy__(self) -> Self:
+        """Return a step method with a chain of its own: PyMC copies it for population sampling."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin.chain, twin._owner = copy(self.chain), copy(self._owner)
+        return twin
 
     def _split(self, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the sampler's own arguments and the shared ones, complete."""
