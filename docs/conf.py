@@ -47,7 +47,7 @@ numpydoc_validation_checks = {
 }
 numpydoc_validation_exclude = {
     r"\.(Algorithm|SGMCMC|Schedule|Annealing|Check)\.",  # methods say in sentences what they take
-    r"\.(Check|SteinDiscrepancy)$",  # read, not made: they have attributes
+    r"\.(Algorithm|Check|SteinDiscrepancy)$",  # read, not made: they have attributes
     r"\.(RMSProp|Cooling|Context)$",  # parts, not made by users
     r"\.distributions\.",  # their signature is that of all distributions of PyMC
 }
