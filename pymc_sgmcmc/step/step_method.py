@@ -194,7 +194,10 @@ class SGMCMC(CheckedArguments, ChainStep):
         if self.algorithm_class is not None:
             algorithm = self.algorithm_class(**own)
         elif algorithm is None:
-            raise TypeError("SGMCMC() needs algorithm=, an Algorithm; SGNHT() has its own.")
+            raise TypeError(
+                f"{type(self).__name__}() needs algorithm=, an Algorithm that says how to sample; "
+                "samplers such as SGNHT have their own."
+            )
         else:
             self.name = algorithm.name
         self.settings = Arguments(**shared)
