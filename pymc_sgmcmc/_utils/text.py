@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-__all__ = ["aligned", "listed"]
+__all__ = ["aligned", "first_of", "listed"]
 
 MOST_NAMED = 3
 """Number of phrases of a list that are shown."""
@@ -18,6 +18,14 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
         )
         for row in rows
     ]
+
+
+def first_of(names: Sequence[str], most: int = 8) -> str:
+    """Return `names` with commas between them: at most so many, and how many more there are."""
+    names = list(names)
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 def listed(phrases: list[str]) -> str:

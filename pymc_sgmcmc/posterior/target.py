@@ -14,6 +14,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.flat import entry_name, shaped
+from pymc_sgmcmc._utils.text import first_of
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.full_data import full_data
@@ -219,8 +220,8 @@ class Target:
 
     def _log(self, until: str) -> None:
         parts = [
-            f"{', '.join(group.observed)} by {size} of {group.length()} rows{until} "
-            f"({', '.join(data.name for data in group.data)})"
+            f"{first_of(group.observed)} by {size} of {group.length()} rows{until} "
+            f"({first_of([data.name for data in group.data])})"
             for group, size in zip(self.groups, self.batch_sizes, strict=True)
         ]
         batched = {name for group in self.groups for name in group.observed}
@@ -229,7 +230,7 @@ class Target:
         variables += [one.variable for one in self._joined]
         exact = [v.name for v in variables if v.name not in batched]
         exact += [f"{d.imputed} imputed rows of {d.name}" for d in self.decisions if d.imputed]
-        _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {', '.join(exact)}.")
+        _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {first_of(exact)}.")
         for decision in self.decisions:
             if decision.exact and decision.reason:
                 _log.warning(decision.warning())
