@@ -254,7 +254,7 @@ def test_the_memory_of_a_draw_is_that_of_one_block(monkeypatch):
             try:
                 return super().astep(q0)
             finally:
-                peak[self.draw] = tracemalloc.get_traced_memory()[1]
+                peak[self.state.draw] = tracemalloc.get_traced_memory()[1]
                 tracemalloc.stop()
 
     with pm.Model():

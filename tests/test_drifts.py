@@ -221,6 +221,8 @@ def no_kick(q, p, *, grad, h, noise, friction, diffusion):
 
 @pytest.mark.parametrize("update", [twice_the_friction, the_old_momentum_damped_twice, no_kick])
 def test_a_mistake_shows(update, monkeypatch):
-    monkeypatch.setattr(SGHMC, "update", lambda self, *args, **numbers: update(*args, **numbers))
+    monkeypatch.setattr(
+        SGHMC.algorithm_class, "update", lambda self, *args, **numbers: update(*args, **numbers)
+    )
     with pytest.raises(AssertionError):
         check(step_of(SGHMC, friction=C), np.r_[AT, P], *MOMENTUM)
