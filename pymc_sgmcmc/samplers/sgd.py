@@ -139,6 +139,6 @@ class SGD(SGMCMC):
         batches = zip(target.check_lengths(), target.batch_sizes, strict=True)
         if all(length <= size for length, size in batches):
             raise ValueError(
-                f"batch_size={arguments.given['batch_size']!r} is all rows, and SGD has no noise "
+                f"batch_size={arguments.batch_size!r} is all rows, and SGD has no noise "
                 "but that of minibatches: take fewer, or use SGLD."
             )
