@@ -94,7 +94,7 @@ class Chain:
 
     @property
     def frame(self) -> Frame:
-        """What follows from what has been tuned; made anew where that, or the data, changed."""
+        """Numbers that follow from what is tuned; made anew where that, or the data, changed."""
         if self._frame is None or self._frame.tuned is not self.state.tuned:
             self._frame = frame_of(self.parts, self.state, self._lengths)
         return self._frame

@@ -1,4 +1,4 @@
-"""What follows from what a chain has tuned, for as long as that stays the same."""
+"""Numbers that follow from what a chain has tuned, while that stays the same."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

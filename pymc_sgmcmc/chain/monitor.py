@@ -1,4 +1,4 @@
-"""What a chain sees of itself: when it looks, and what at."""
+"""The monitor of a chain: its running sums, and the looks that it takes at them."""
 
 from dataclasses import replace
 

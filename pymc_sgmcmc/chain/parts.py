@@ -1,4 +1,4 @@
-"""What a chain is made of: parts that stay as they are while it runs."""
+"""The parts of a chain, which stay as they are while it runs."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -14,7 +14,7 @@ __all__ = ["Trajectory", "advance"]
 
 
 class Trajectory(NamedTuple):
-    """What the inner steps of a draw led to.
+    """The end of the inner steps of a draw.
 
     Attributes
     ----------

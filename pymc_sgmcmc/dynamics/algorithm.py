@@ -1,4 +1,4 @@
-"""What an algorithm says of itself: its update, and what lets it be tuned and watched."""
+"""The interface of an algorithm: its update, and what lets it be tuned and watched."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ __all__ = ["Algorithm", "Context", "Message", "Setting"]
 
 @dataclass(frozen=True)
 class Setting:
-    """What an algorithm is used for; it stays as it is while a chain runs.
+    """The use of an algorithm, which stays as it is while a chain runs.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Message:
-    """What a user should be told at a draw.
+    """A message to the user at a draw.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Algorithm(ABC):
     """
 
     name: ClassVar[str]
-    """What PyMC shows and stores it as."""
+    """The name that PyMC shows and stores."""
     absorbs_noise: ClassVar[bool] = False
     """Whether gradient noise of unknown size is taken up by a thermostat."""
     curves: ClassVar[bool] = False

@@ -22,17 +22,23 @@ class Momentum(Algorithm, ABC):
 
     stats = ("kinetic_temperature",)
     rate_name: ClassVar[str] = "friction"
-    """What the user calls `rate`."""
+    """The hyper-parameter that is the `rate`."""
+    integrator = None
+    """The word of flows, or the name, of the integrator; a field where users choose it."""
 
     @property
-    @abstractmethod
     def rate(self) -> Any:
         """The friction as the user gives it: > 0, shape () or (d,)."""
+        return getattr(self, self.rate_name)
 
     @property
-    @abstractmethod
     def scheme(self) -> str:
         """The splitting by whose bias and stability a step size is chosen."""
+        return self.integrator
+
+    @property
+    def reads_momentum_by(self):
+        return self.integrator
 
     def initial_state(self, rng, context):
         planned = self.planned(np.array([context.inner_steps]), tuning=context.tuning)
@@ -76,10 +82,6 @@ class Thermostatted(Momentum, ABC):
 
     diffusion: Any = 1.0
     thermal_mass: Any = hyperparameter(THERMAL_MASS, default="auto")
-
-    @property
-    def rate(self):
-        return self.diffusion
 
     @property
     def descends(self):

@@ -15,6 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.flat import entry_name, shaped
 from pymc_sgmcmc._utils.text import first_of
+from pymc_sgmcmc._utils.validation import is_auto
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.full_data import full_data
@@ -33,7 +34,7 @@ from pymc_sgmcmc.rows.joining import NotJoined
 from pymc_sgmcmc.rows.latents import warn_about_row_latents
 from pymc_sgmcmc.rows.opened import opened
 from pymc_sgmcmc.rows.planner import Plan, Planner
-from pymc_sgmcmc.rows.requests import BatchRequest, find_requests, is_auto
+from pymc_sgmcmc.rows.requests import BatchRequest, find_requests
 from pymc_sgmcmc.rows.sparse_designs import compiler_of, without_sparse
 
 __all__ = ["Target"]

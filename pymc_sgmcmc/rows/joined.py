@@ -10,11 +10,12 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 import pymc_sgmcmc.rows.joining_rules  # noqa: F401  (registers the rules)
+from pymc_sgmcmc._utils.validation import is_auto
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.row_axes import FEW_ROWS
 from pymc_sgmcmc.rows.forms import is_data_alone, of_one_form
 from pymc_sgmcmc.rows.joining import NotJoined, join
-from pymc_sgmcmc.rows.requests import START_SIZE, BatchRequest, is_auto
+from pymc_sgmcmc.rows.requests import START_SIZE, BatchRequest
 
 __all__ = ["FEWEST", "Joined", "check_joined", "find_joined", "with_joined"]
 

@@ -8,12 +8,12 @@ from pymc import Model
 from pytensor.graph.basic import Apply
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc._utils.validation import is_word, natural
+from pymc_sgmcmc._utils.validation import is_auto, natural
 from pymc_sgmcmc.model.full_data import batch_size_of, has_total_size, minibatches
 from pymc_sgmcmc.model.row_axes import FEW_ROWS, number_of_rows, row_dim
 from pymc_sgmcmc.model.total_sizes import total_sizes
 
-__all__ = ["AUTO", "BatchRequest", "find_requests", "is_auto"]
+__all__ = ["AUTO", "BatchRequest", "find_requests"]
 
 AUTO = "auto"
 """Value of `batch_size` that asks for a tuned batch size."""
@@ -53,11 +53,6 @@ class BatchRequest:
             name = self.variable.name
             return f"pass batch_size={{{name!r}: None, ...}} for its exact likelihood"
         return "write the model without pm.Minibatch and total_size for its exact likelihood"
-
-
-def is_auto(batch_size: Any) -> bool:
-    """Return whether the batch size is to be tuned."""
-    return is_word(batch_size, AUTO)
 
 
 def find_requests(model: Model, full: Model, batch_size: Any, shapes: Shapes) -> list[BatchRequest]:

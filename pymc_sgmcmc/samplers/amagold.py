@@ -40,10 +40,6 @@ class AmortisedMetropolis(Momentum):
     target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.8)
 
     @property
-    def rate(self):
-        return self.friction
-
-    @property
     def descends(self):
         return False
 

@@ -123,7 +123,7 @@ class GMC(SGMCMC):
 
     @classmethod
     def complete(cls, own, shared):
-        length = own.get("leapfrog_steps", 10)
+        length = own.get("leapfrog_steps", cls.algorithm_class.leapfrog_steps)
         inner = shared.get("steps_per_draw")
         inner = length if inner is None else inner
         if inner % length:

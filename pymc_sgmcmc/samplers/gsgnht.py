@@ -28,14 +28,6 @@ class GeodesicNoseHoover(Thermostatted):
     def bath(self):
         return Scalar(self.space.dimension)
 
-    @property
-    def scheme(self):
-        return self.integrator
-
-    @property
-    def reads_momentum_by(self):
-        return self.integrator
-
     def widening(self, rate, context):
         return 0 * rate
 

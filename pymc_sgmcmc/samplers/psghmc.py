@@ -35,10 +35,6 @@ class ScaleAdapted(Momentum):
     subtracts: bool = False
 
     @property
-    def rate(self):
-        return self.friction
-
-    @property
     def rmsprop(self) -> RMSProp:
         """Its metric."""
         return RMSProp(self.decay, self.damping)

@@ -49,14 +49,6 @@ class AnnealedThermostat(Thermostatted):
         return 1.0 if self.by_metric else self.diffusion
 
     @property
-    def scheme(self):
-        return self.integrator
-
-    @property
-    def reads_momentum_by(self):
-        return self.integrator
-
-    @property
     def keeps_its_law(self):
         return self.annealing is None
 

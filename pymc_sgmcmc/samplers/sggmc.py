@@ -22,18 +22,6 @@ class GeodesicLangevin(Momentum):
     friction: float = hyperparameter(Positive(), default=1.0)
     integrator: str = hyperparameter(splitting(thermostat=False, curved=True), default="BAOAB")
 
-    @property
-    def rate(self):
-        return self.friction
-
-    @property
-    def scheme(self):
-        return self.integrator
-
-    @property
-    def reads_momentum_by(self):
-        return self.integrator
-
     def update(self, q, p, *, grad, h, noise, friction, diffusion):
         return split(
             spelled(self.integrator, thermostat=False), q, self.space.tangent(q, p), friction,

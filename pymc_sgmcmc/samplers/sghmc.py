@@ -23,18 +23,6 @@ class UnderdampedLangevin(Momentum):
     friction: Any = hyperparameter(Numbers(), default=1.0)
     integrator: str = hyperparameter(splitting(thermostat=False), default="BAOAB")
 
-    @property
-    def rate(self):
-        return self.friction
-
-    @property
-    def scheme(self):
-        return self.integrator
-
-    @property
-    def reads_momentum_by(self):
-        return self.integrator
-
     def virial(self, q, p, *, g, h, friction, diffusion):
         return virial(self.integrator, p, g, h, friction)
 

@@ -39,14 +39,6 @@ class NoseHoover(Thermostatted):
     def bath(self):
         return BATHS[self.thermostat](self.size)
 
-    @property
-    def scheme(self):
-        return self.integrator
-
-    @property
-    def reads_momentum_by(self):
-        return self.integrator
-
     def longest_step(self, curvature):
         longest = super().longest_step(curvature)
         return min(longest, 0.5 / np.max(self.rate)) if self.integrator == "euler" else longest

@@ -19,6 +19,7 @@ from pymc_sgmcmc._utils.arguments import CheckedArguments, rows_of
 from pymc_sgmcmc._utils.constraints import Instance, Optional
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc.chain.chain import Chain
+from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.state import STAGES, STATS, TUNED_STATS, ChainState
 from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.compile.backend import one_thread_in_workers
@@ -209,7 +210,7 @@ class SGMCMC(CheckedArguments, ChainStep):
         parts = assemble(self.name, algorithm, self.settings, model, vars, self.refuse)
         super().__init__(vars, parts.target.shared, blocked=self.settings.blocked,
                          rng=self.settings.rng)  # fmt: skip
-        self._declare_stats(parts.algorithm, parts)
+        self._declare_stats(parts)
         self._owner = Owner()
         self._owner.claim()
         self.chain = Chain(parts)
@@ -238,9 +239,9 @@ class SGMCMC(CheckedArguments, ChainStep):
             raise TypeError(f"{type(self).__name__}() is missing the argument {words}.")
         return self.complete(own, shared)
 
-    def _declare_stats(self, algorithm: Algorithm, parts: Any) -> None:
+    def _declare_stats(self, parts: Parts) -> None:
         """Tell PyMC which sample stats there are."""
-        stats = STATS | {name: (np.float64, []) for name in algorithm.stats}
+        stats = STATS | {name: (np.float64, []) for name in parts.algorithm.stats}
         stats |= TUNED_STATS if parts.tuner is not None else {}
         stats |= STAGES if parts.explores(np.zeros(1)) is not None else {}
         self.stats_dtypes = [{name: dtype for name, (dtype, _) in stats.items()}]
