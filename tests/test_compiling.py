@@ -303,3 +303,19 @@ def test_sums_of_more_terms_than_numpy_takes_are_evaluated():
     values = [np.full(3, float(k)) for k in range(40)]
     (found,) = evaluate([pt.add(*x) * 2.0], dict(zip(x, values, strict=True)))
     np.testing.assert_array_equal(found, np.full(3, 2.0 * sum(range(40))))
+
+
+def test_a_scan_that_was_evaluated_has_its_gradient():
+    """PyTensor rewrites the inner graph of a scan that it performs, in place, fusing operations."""
+    mu, x = pt.scalar("mu", dtype="float64"), pt.vector("x", dtype="float64")
+    (states,) = scan(
+        lambda x, before, mu: pt.tanh(mu * before + x),
+        sequences=x,
+        outputs_info=[pt.zeros((), dtype="float64")],
+        non_sequences=[mu],
+    )
+    given = {mu: np.array(0.7), x: np.array([0.3, -0.2])}
+    (last,) = evaluate([states[-1]], given)
+    np.testing.assert_allclose(last, np.tanh(0.7 * np.tanh(0.3) - 0.2))
+    slope = interpreted([mu, x], [pt.grad(states[-1], mu)])(*given.values())[0]
+    np.testing.assert_allclose(slope, (1 - last**2) * np.tanh(0.3))

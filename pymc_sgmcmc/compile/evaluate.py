@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.graph.op import HasInnerGraph, Op
 from pytensor.graph.traversal import toposort
 
 from pymc_sgmcmc.compile.backend import interpreted
@@ -46,11 +47,20 @@ def _node_by_node(graphs, given) -> list[np.ndarray]:
         inputs = [cell(x)[0] for x in node.inputs]
         for x in node.outputs:
             storage[x], computed[x] = [None], [False]
-        node.op.prepare_node(node, storage, computed, "py")
-        node.op.perform(node, inputs, [storage[x] for x in node.outputs])
+        op = _own(node.op)
+        op.prepare_node(node, storage, computed, "py")
+        op.perform(node, inputs, [storage[x] for x in node.outputs])
         for x in node.outputs:
             computed[x][0] = True
         for x in node.inputs:
             if x.owner is not None and last.get(x) is node:
                 storage[x][0] = None
     return [cell(x)[0] for x in graphs]
+
+
+def _own(op: Op) -> Op:
+    """Return an operation that may be performed: an inner graph is compiled, and so rewritten.
+
+    A scan would keep the rewritten graph, of which no gradient can be taken.
+    """
+    return op.clone() if isinstance(op, HasInnerGraph) else op
