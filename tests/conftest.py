@@ -4,10 +4,11 @@ import gc
 import os
 import sys
 
-# Most of the time would go to the C compiler, which takes twice as long to optimise.
+# Most of the time would go to the compilers, which take twice as long to optimise.
 flags = os.environ.setdefault("PYTENSOR_FLAGS", "")
 if "cxxflags" not in flags:
     os.environ["PYTENSOR_FLAGS"] = f"{flags},gcc__cxxflags=-g0 -O0".lstrip(",")
+os.environ.setdefault("NUMBA_OPT", "1")
 
 import pytensor
 import pytest
