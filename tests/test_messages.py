@@ -26,7 +26,7 @@ from pymc_sgmcmc import (
     weighted_quantile,
 )
 from pymc_sgmcmc._utils.groups import from_groups
-from pymc_sgmcmc.chain.cause import times_of
+from pymc_sgmcmc.chain.width_messages import describe_ratio
 from pymc_sgmcmc.model.sampled_data import refuse_other_data
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.results.gradient_check import _means, _sds
@@ -164,7 +164,7 @@ def without_draws(chains, draws):
              "svrg", "noise_fraction", "metric_condition", "decrement", "predicted_bias",
              "tuning_gradients"]  # fmt: skip
     stats = {name: (("chain", "draw"), np.zeros((chains, draws))) for name in names}
-    stats["running_sums"] = (("chain", "draw", "r", "w"), np.zeros((chains, draws, 28, 4)))
+    stats["running_sums"] = (("chain", "draw", "r", "w"), np.zeros((chains, draws, 29, 4)))
     return from_groups({"posterior": posterior, "sample_stats": xr.Dataset(stats)})
 
 
@@ -232,8 +232,8 @@ def test_impossible_numbers_are_not_printed_beside_a_verdict():
     none = Implied(-nothing, 10 * nothing, nothing, nothing, joint=True, gradients=40)
     found = _sds(("a", "b"), none, "", 0.0)
     assert found.verdict == "NOT DONE" and "nan" not in str(found.notes)
-    assert "2.00 ± 0.10 times" in times_of(2.0, 0.1)
-    assert "times" not in times_of(-0.03, 0.1) and "downhill" in times_of(-0.03, 0.1)
+    assert "2.00 ± 0.10 times" in describe_ratio(2.0, 0.1)
+    assert "times" not in describe_ratio(-0.03, 0.1) and "downhill" in describe_ratio(-0.03, 0.1)
     assert "Not conclusive" in str(SteinDiscrepancy(np.nan, 0.5, 100, 100, by_covariance=False))
 
 

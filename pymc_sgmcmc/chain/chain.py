@@ -8,25 +8,26 @@ from typing import Any, Self
 
 import numpy as np
 from pymc.exceptions import SamplingError
-from pymc.stats.convergence import SamplerWarning, WarningType
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.coordinates import Coordinates, pull
 from pymc_sgmcmc.chain.at_rest import has_gradient, is_finite_at
 from pymc_sgmcmc.chain.divergences import (
     FARTHEST,
     MAX_FAILURES,
     Bounds,
-    divergence,
-    gave_up,
-    not_located,
-    reason,
+    divergence_alarm,
+    explain_divergence,
+    last_divergence,
     refuse_without_derivative,
+    start_alarm,
 )
-from pymc_sgmcmc.chain.evidence import Watched
+from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.frame import Frame, context_of, frame_of
 from pymc_sgmcmc.chain.monitor import Monitor
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.running_sums import RunningSums
+from pymc_sgmcmc.chain.sampler_warning import as_sampler_warning
 from pymc_sgmcmc.chain.state import ChainState
 from pymc_sgmcmc.chain.trajectory import Trajectory, advance
 from pymc_sgmcmc.dynamics.algorithm import Context
@@ -44,8 +45,6 @@ STARTS = 3
 
 LOOKS = 3
 """Divergences after which rows without a gradient are looked for."""
-
-_LEVELS = {"info": WarningType.CONVERGENCE, "warn": WarningType.BAD_PARAMS}
 
 
 class Chain:
@@ -101,29 +100,31 @@ class Chain:
 
     def draw(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
         """Return the position after a draw from `q` (d,), and its sample stats by name."""
-        parts, state, warning = self.parts, self.state, None
+        parts, state, alarm = self.parts, self.state, None
         q = np.asarray(q, dtype=parts.kernel.dtype)
         if not state.started:
-            q, warning = self._begin(q, rng)
+            q, alarm = self._begin(q, rng)
         changed = parts.target.data_changed()
         if changed:
             self._take_in_data()
         frame = self.frame
-        self._monitor.open(state, frame, q)
+        self._monitor.start_sums(state, frame, q)
         self._take_energy_anew(q, moved=changed or bool(parts.target.shared))
         end = advance(parts, state, frame, q, rng)
         end = self._judged(q, end, rng)
-        output, bounds = end.output, state.watched.bounds
+        output, bounds = end.output, state.evidence.bounds
         finite = output.is_finite and not bounds.exceeded(output)
-        warning = warning or self._message()
+        alarm = alarm or parts.algorithm.alarm(
+            state.draw, state.inner_steps, parts.steps, tuning=state.tune
+        )
         if finite:
             q = parts.to_position(output.q, state.tuned)
             state.carried, state.failures = output.state, 0
-            self._monitor.observe(state, frame, q, output)
+            self._monitor.add_draw(state, frame, q, output)
         else:
             diverged = self._diverge(q, end, frame, rng)
-            warning = warning or diverged
-        warning = warning or self._monitor.warning(state)
+            alarm = alarm or diverged
+        alarm = alarm or self._monitor.next_alarm(state)
         stats = parts.carried(state) if self._reports_state else {}
         stats |= end.planned
         stats |= {
@@ -132,8 +133,8 @@ class Chain:
             "n_steps": parts.steps,
             "diverging": not finite,
             "divergences": state.divergences,
-            "warning": warning,
-            "running_sums": self._monitor.stored_sums(state),
+            "warning": None if alarm is None else as_sampler_warning(alarm, state.draw),
+            "running_sums": self._monitor.rows_to_store(state),
             "kinetic_temperature": output.kinetic_temperature,
             "thermostat": output.thermostat,
         }
@@ -150,12 +151,10 @@ class Chain:
         h = parts.coming_step_size(state)
         return context_of(parts.source, state, self._lengths, h, parts.carried(state))
 
-    def _begin(
-        self, q: np.ndarray, rng: np.random.Generator
-    ) -> tuple[np.ndarray, SamplerWarning | None]:
+    def _begin(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Alarm | None]:
         """Find where the chain starts, and what is to be said of it."""
         parts, state, target = self.parts, self.state, self.parts.target
-        start, warning = self._start(q, rng), None
+        start, alarm = self._start(q, rng), None
         if parts.tuner is not None:
             if not state.tune:
                 raise SamplingError(
@@ -166,14 +165,14 @@ class Chain:
             start = parts.tuner.position(state.tuned, 0.5 * rng.standard_normal(len(q)))
             if parts.plan.metric:  # what is nearer, the tuner judges
                 bounds = Bounds(reach=FARTHEST * target.size)
-                state.watched = replace(state.watched, bounds=bounds)
+                state.evidence = replace(state.evidence, bounds=bounds)
             if not state.tuned.decrement < 2 * target.size:
-                warning = not_located(parts.name, state.tuned, target)
+                alarm = start_alarm(parts.name, state.tuned, target)
         state.carried = tuple(parts.algorithm.initial_state(rng, self.context()).values())
         if parts.normals.many:
             state.noise_key = int(rng.integers(2**64, dtype=np.uint64))
         state.started = True
-        return start, warning
+        return start, alarm
 
     def _start(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         parts = self.parts
@@ -249,17 +248,6 @@ class Chain:
         output = output._replace(state=tuple(map(np.asarray, carried.values())))
         return end._replace(output=output)
 
-    def _message(self) -> SamplerWarning | None:
-        """Return what the algorithm has to say at this draw."""
-        parts, state = self.parts, self.state
-        message = parts.algorithm.message(
-            state.draw, state.inner_steps, parts.steps, tuning=state.tune
-        )
-        if message is None:
-            return None
-        kind = _LEVELS[message.level]
-        return SamplerWarning(kind, message.text, message.level, step=state.draw)
-
     def _learn(self, q: np.ndarray, rng: np.random.Generator, *, finite: bool) -> np.ndarray:
         """Take in a draw; return where the chain goes on."""
         tuner, state = self.parts.tuner, self.state
@@ -276,7 +264,7 @@ class Chain:
 
     def _diverge(
         self, q: np.ndarray, end: Trajectory, frame: Frame, rng: np.random.Generator
-    ) -> SamplerWarning:
+    ) -> Alarm:
         """Roll back to the last finite q with fresh momentum, or give up.
 
         If the rows that led to `end` have no gradient at `q` already, no step size is to blame.
@@ -288,16 +276,16 @@ class Chain:
         state.divergences += 1
         state.failures += 1
         where, tuned = f"{parts.name}, draw {state.draw}", parts.schedule is None
-        what = reason(output, state.watched.bounds, target.size)
+        what = explain_divergence(output, state.evidence.bounds, target.size)
         if state.divergences <= LOOKS and not has_gradient(parts, state, frame, q, end.rows):
             refuse_without_derivative(where, target, q)
         if state.failures >= MAX_FAILURES:
-            raise gave_up(where, what, step_size, target, q, tuned=tuned)
+            raise last_divergence(where, what, step_size, target, q, tuned=tuned)
         first, left = state.divergences == 1, ""
         if first and not state.tune and np.isneginf(output.logp) and np.isfinite(output.q).all():
             left = culprit(target, parts.to_position(output.q, state.tuned))
-        return divergence(
-            where, what, step_size, state.draw, state.tune, first=first, tuned=tuned, left=left
+        return divergence_alarm(
+            where, what, step_size, tune=state.tune, first=first, tuned=tuned, left=left
         )
 
     def _fresh(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
@@ -312,6 +300,6 @@ def initial_chain_state(target: Target, source: BatchSource, untuned: Coordinate
     return ChainState(
         batch_states=(source.start,) * len(target.groups),
         running_sums=RunningSums.start(np.zeros(target.size)),
-        watched=Watched.nothing(target.size),
+        evidence=Evidence.empty(target.size),
         tuned=Tuned.untuned(target.batch_sizes, untuned),
     )

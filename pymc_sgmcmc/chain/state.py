@@ -6,7 +6,7 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc._utils.values import equal_values
-from pymc_sgmcmc.chain.evidence import Watched
+from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.running_sums import RunningSums
 from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.tuning.tuned import Tuned
@@ -52,8 +52,8 @@ class ChainState:
     batch_states : tuple
         States of the source of batches, one for each group of rows.
     running_sums : RunningSums
-    watched : Watched
-        Observations of the chain, and its alarms.
+    evidence : Evidence
+        What the chain has shown of itself, and its alarms.
     tuned : Tuned
     tune : bool
         Whether `pm.sample` still tunes.
@@ -67,13 +67,13 @@ class ChainState:
         Key of the stream of normals, if there is one.
     carried : tuple of array
         Variables that the update carries beside q.
-    watching : bool
-        Whether the sums are those after tuning.
+    is_monitored : bool
+        Whether the sums are those after tuning, which are inspected.
     """
 
     batch_states: tuple
     running_sums: RunningSums
-    watched: Watched
+    evidence: Evidence
     tuned: Tuned
     tune: bool = True
     started: bool = False
@@ -83,7 +83,7 @@ class ChainState:
     failures: int = 0
     noise_key: int = 0
     carried: tuple = ()
-    watching: bool = False
+    is_monitored: bool = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ChainState) and equal_values(self, other)

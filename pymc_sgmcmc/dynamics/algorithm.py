@@ -1,19 +1,20 @@
-"""The interface of an algorithm: its update, and what lets it be tuned and watched."""
+"""The interface of an algorithm: its update, and what lets it be tuned and monitored."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc.dynamics.noise_budget import noise_to_inject
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule
 from pymc_sgmcmc.dynamics.space import EVERYWHERE, Space
 from pymc_sgmcmc.dynamics.splittings import kinetic_energy
 
-__all__ = ["Algorithm", "Context", "Message", "Setting"]
+__all__ = ["Algorithm", "Context", "Setting"]
 
 
 @dataclass(frozen=True)
@@ -88,27 +89,13 @@ class Context:
         return self.step_size * self.noise / 2
 
 
-@dataclass(frozen=True)
-class Message:
-    """A message to the user at a draw.
-
-    Attributes
-    ----------
-    text : str
-    level : {"info", "warn"}
-    """
-
-    text: str
-    level: Literal["info", "warn"]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Algorithm(ABC):
     """A stochastic-gradient MCMC algorithm: a value that knows no model, no data and no chain.
 
     Its fields are its hyper-parameters. Only `name`, `coefficients` and `update` must be given, and
     `initial_state` if it carries more than q. The rest lets it be tuned (`step_bias`, `capacity`)
-    and watched (`virial`, `widening`, `settled`, `longest_step`).
+    and monitored (`virial`, `widening`, `settled`, `longest_step`).
 
     Examples
     --------
@@ -254,7 +241,7 @@ class Algorithm(ABC):
         """
         return None
 
-    def message(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Message | None:
+    def alarm(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Alarm | None:
         """Return what the user should be told at a draw of `steps` steps after `inner_steps`."""
         return None
 

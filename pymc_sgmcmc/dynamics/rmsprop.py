@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.constraints import Positive
-from pymc_sgmcmc.dynamics.algorithm import Message
 
 __all__ = ["RMSProp", "mean_square", "metric"]
 
@@ -65,12 +65,12 @@ class RMSProp:
         """Return the metric at `v`, (d,)."""
         return metric(v, self.damping)
 
-    def message(self, name: str, draw: int, *, tuning: bool) -> Message | None:
+    def alarm(self, name: str, draw: int, *, tuning: bool) -> Alarm | None:
         """Return what to say of an algorithm called `name` that never adapts its metric."""
         if not self.rests or draw or tuning:
             return None
-        return Message(
+        return Alarm(
+            "tune",
             f"{name}: tune=0 leaves no draw to adapt the metric in, and it is the identity. "
             "Let pm.sample tune for some hundred inner steps.",
-            "warn",
         )

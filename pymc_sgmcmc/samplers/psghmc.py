@@ -62,8 +62,8 @@ class ScaleAdapted(Momentum):
         rate, subtracted = adapted * rate, adapted * subtracted / 2
         return (rate - np.minimum(subtracted, self.capacity())) / self.capacity()
 
-    def message(self, draw, inner_steps, steps, *, tuning):
-        return self.rmsprop.message(self.name, draw, tuning=tuning)
+    def alarm(self, draw, inner_steps, steps, *, tuning):
+        return self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
     def virial(self, q, p, v, *, g, h, damping, friction, **numbers):
         return virial(self.scheme, p, pt.sqrt(metric(v, damping)) * g, h, friction)

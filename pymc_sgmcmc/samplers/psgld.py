@@ -58,8 +58,8 @@ class PreconditionedLangevin(Langevin):
     def widening(self, rate, context):
         return rate * self.rmsprop.metric(context.state["v"]) / self.temperature
 
-    def message(self, draw, inner_steps, steps, *, tuning):
-        return self.rmsprop.message(self.name, draw, tuning=tuning)
+    def alarm(self, draw, inner_steps, steps, *, tuning):
+        return self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
     def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
         return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)

@@ -89,9 +89,9 @@ class AnnealedThermostat(Thermostatted):
         G = adapted**0.5 if self.by_metric else self.diffusion
         return float((G + adapted * rate / self.temperature).mean())
 
-    def message(self, draw, inner_steps, steps, *, tuning):
-        refines = self.cooling.message(self.name, draw, inner_steps, steps)
-        return refines or self.rmsprop.message(self.name, draw, tuning=tuning)
+    def alarm(self, draw, inner_steps, steps, *, tuning):
+        refines = self.cooling.alarm(self.name, draw, inner_steps, steps)
+        return refines or self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
     def update(self, q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion,
                mass):  # fmt: skip
