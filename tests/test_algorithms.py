@@ -12,7 +12,7 @@ import pytest
 from pymc_sgmcmc import SGHMC
 from pymc_sgmcmc._utils.values import equal_values
 from pymc_sgmcmc.distributions.manifolds import FLAT
-from pymc_sgmcmc.dynamics.algorithm import Context, Setting
+from pymc_sgmcmc.dynamics.setting import Context, Setting
 from pymc_sgmcmc.dynamics.space import Space
 from pymc_sgmcmc.samplers.psghmc import ScaleAdapted
 from pymc_sgmcmc.samplers.psgld import PreconditionedLangevin

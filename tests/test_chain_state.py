@@ -10,8 +10,8 @@ import pytest
 
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.chain.chain import initial_chain_state
 from pymc_sgmcmc.chain.moments import MOMENTS
+from pymc_sgmcmc.chain.start import initial_chain_state
 from pymc_sgmcmc.saving.state_text import state_from_text, state_to_text
 
 D = 2

@@ -10,7 +10,6 @@ from pymc_sgmcmc import running_sums
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.chain.alarms import inspect_end_of_tuning, is_inspection_due
-from pymc_sgmcmc.chain.chain import initial_chain_state
 from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.frame import Frame
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
@@ -20,10 +19,11 @@ from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.running_sums import RunningSums
 from pymc_sgmcmc.chain.sampler_warning import as_sampler_warning
+from pymc_sgmcmc.chain.start import initial_chain_state
 from pymc_sgmcmc.chain.width import KINDS, Width, width_ratio
 from pymc_sgmcmc.distributions.manifolds import FLAT
-from pymc_sgmcmc.dynamics.algorithm import Setting
 from pymc_sgmcmc.dynamics.schedules import Constant
+from pymc_sgmcmc.dynamics.setting import Setting
 from pymc_sgmcmc.dynamics.space import Space
 from pymc_sgmcmc.results.width_check import CombinedWidth, sums_with_errors
 from pymc_sgmcmc.samplers.sghmc import UnderdampedLangevin
