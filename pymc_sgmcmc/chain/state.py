@@ -1,46 +1,13 @@
-"""State that one chain carries from draw to draw, and the sample stats that it reports."""
+"""State that one chain carries from draw to draw."""
 
 from dataclasses import dataclass
-
-import numpy as np
-from pymc.stats.convergence import SamplerWarning
 
 from pymc_sgmcmc._utils.values import equal_values
 from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.running_sums import RunningSums
-from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.tuning.tuned import Tuned
 
-__all__ = ["STAGES", "STATS", "TUNED_STATS", "ChainState"]
-
-STATS = {
-    "step_size": (np.float64, []),
-    "grad_norm": (np.float64, []),
-    "minibatch_logp": (np.float64, []),
-    "n_steps": (np.int64, []),
-    "diverging": (bool, []),
-    # This dtype equals both int (NUTS) and np.int64 (HamiltonianMC): PyMC requires equal types
-    # within one run.
-    "divergences": (np.dtype(np.int64), []),
-    "warning": (SamplerWarning, None),
-    "running_sums": (SUMS_DTYPE, None),
-}
-"""Types and shapes of the stats of every sampler."""
-
-TUNED_STATS = {
-    "batch_size": (np.int64, []),
-    "control_variate": (bool, []),
-    "svrg": (bool, []),
-    "noise_fraction": (np.float64, []),
-    "metric_condition": (np.float64, []),
-    "decrement": (np.float64, []),
-    "predicted_bias": (np.float64, []),
-    "tuning_gradients": (np.float64, []),
-}
-"""Additional stats of a step method that tunes itself, which `pymc_sgmcmc.report` shows."""
-
-STAGES = {"sampling": (bool, [])}
-"""Additional stat of a schedule with exploration stages."""
+__all__ = ["ChainState"]
 
 
 @dataclass(eq=False)

@@ -95,7 +95,7 @@ def plot_width(
     names = _names(idata, model, var_names)
     figures = []
     for width in widths:
-        half = width.times * error_at_one(width.ratio, width.error)
+        half = width.critical * error_at_one(width.ratio, width.error)
         figures += zip(width.places, width.ratio, half, width.excess > 0, strict=True)
     shown = sorted(figure for figure in figures if names is None or figure[0] in names)
     if not shown:

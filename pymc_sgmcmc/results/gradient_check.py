@@ -9,7 +9,11 @@ from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.text import listed
 from pymc_sgmcmc.model.unconstrain import FlatDraws
 from pymc_sgmcmc.results.exact_gradients import ExactGradients, obstacle
-from pymc_sgmcmc.results.gradient_regression import MEAN_TOLERANCE, VARIANCE_TOLERANCE, Implied
+from pymc_sgmcmc.results.gradient_regression import (
+    MEAN_TOLERANCE,
+    VARIANCE_TOLERANCE,
+    GradientRegression,
+)
 from pymc_sgmcmc.results.section import Section
 
 __all__ = ["check_gradients"]
@@ -44,7 +48,7 @@ def check_gradients(
     why = obstacle(draws)
     if why:
         nothing = np.full(draws.size, np.nan)
-        result = Implied(nothing, nothing, nothing, nothing, joint=True, gradients=0)
+        result = GradientRegression(nothing, nothing, nothing, nothing, joint=True, gradients=0)
     else:
         result = exact.at(draws, progressbar=progressbar)
         if result.wrong_sd.any() or result.wrong_mean.any():
@@ -62,7 +66,7 @@ def check_gradients(
     return [_sds(draws.names, result, why, of_sd), _means(draws.names, result, why, of_mean)]
 
 
-def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Section:
+def _sds(names: tuple[str, ...], result: GradientRegression, why: str, blur: float) -> Section:
     m, wrong = result.gradients, result.wrong_sd
     t, ratio, error = result.critical, result.variance_ratio, result.variance_ratio_error
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -116,7 +120,7 @@ def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Sect
     return Section(title, tuple(alarms), passed, tuple(notes), figures, numbers)
 
 
-def _means(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Section:
+def _means(names: tuple[str, ...], result: GradientRegression, why: str, blur: float) -> Section:
     m, wrong = result.gradients, result.wrong_mean
     t, delta, error = result.critical, result.mean_error, result.mean_error_error
     figures = {"mean_error": delta, "mean_error_error": error}

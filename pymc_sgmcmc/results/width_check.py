@@ -105,7 +105,7 @@ class CombinedWidth:
         W, its standard error, and the part of W that gradient noise adds.
     impossible : array of bool
         Mask of coordinates whose W is negative or not finite, and proves nothing.
-    times : array
+    critical : array
         Least number of standard errors at which a deviation is significant.
     excess : array
         Significant deviation beyond the tolerance; above 0 there is an alarm.
@@ -129,12 +129,10 @@ class CombinedWidth:
         self.ratio, self.error = total(each) / number, np.sqrt(total(errors**2)) / number
         self.noise = total(sums.noise) / number
         freedom = sums.freedom.max("coordinate").values
-        self.times = times = np.array(
-            [critical(ALPHA, n * freedom.mean(), len(places)) for n in number]
-        )
+        self.critical = np.array([critical(ALPHA, n * freedom.mean(), len(places)) for n in number])
         self.impossible = ~(np.isfinite(self.ratio + self.error) & (self.ratio > 0))
-        self.excess = excess(self.ratio, self.error, TOLERANCE, times)
-        self.limit = float(np.nanmax(times * self.error, initial=0.0))
+        self.excess = excess(self.ratio, self.error, TOLERANCE, self.critical)
+        self.limit = float(np.nanmax(self.critical * self.error, initial=0.0))
         # Every stored coordinate holds the pooled values; if d is large, some are not stored yet.
         pooled = sums[f"pooled_{kind}"].max("coordinate").values
         spread = sums[f"pooled_{kind}_spread"].max("coordinate").values
