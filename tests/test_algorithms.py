@@ -12,7 +12,7 @@ import pytest
 from pymc_sgmcmc import SGHMC
 from pymc_sgmcmc._utils.values import equal_values
 from pymc_sgmcmc.distributions.manifolds import FLAT
-from pymc_sgmcmc.dynamics.algorithm import Context, Setting
+from pymc_sgmcmc.dynamics.setting import Context, Setting
 from pymc_sgmcmc.dynamics.space import Space
 from pymc_sgmcmc.samplers.psghmc import ScaleAdapted
 from pymc_sgmcmc.samplers.psgld import PreconditionedLangevin
@@ -169,3 +169,12 @@ def test_values_that_hold_arrays_are_compared():
     for other in (nan.astype("float32"), nan[:1], [1.0, np.nan], np.array([1.0, 2.0])):
         assert not equal_values(nan, other)
     assert equal_values(np.nan, np.nan) and not equal_values({"a": 1}, {"b": 1})
+
+
+@pytest.mark.parametrize("cls", [PreconditionedLangevin, ScaleAdapted, AnnealedThermostat])
+def test_the_metric_of_rmsprop_is_known_to_be_below_one_where_the_step_is_tuned(cls):
+    context = Context(n_rows=5, coefficients={})
+    for tunes, n_rows in ((True, 1), (False, 5)):
+        algorithm = cls().within(setting(tunes_step=tunes))
+        assert algorithm.coefficients(context)["rows"] == n_rows
+        assert np.isfinite(algorithm.longest_step(4.0)) == tunes

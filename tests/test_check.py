@@ -11,7 +11,7 @@ from pymc_sgmcmc.model.unconstrain import FlatDraws, flat_draws
 from pymc_sgmcmc.posterior import evaluation
 from pymc_sgmcmc.results.check import Checker, check
 from pymc_sgmcmc.results.exact_gradients import ExactGradients, thinned
-from pymc_sgmcmc.results.gradient_regression import BLOCKS, implied
+from pymc_sgmcmc.results.gradient_regression import BLOCKS, regress_gradients
 from pymc_sgmcmc.results.mixing import MOST, mixing
 from tests.drawn import posterior_of
 from tests.helpers import INTERPRETED, PYTHON
@@ -184,7 +184,7 @@ def gaussian(d, condition=1.0, n=4000, seed=0):
 @pytest.mark.parametrize("condition", [1e8, 1e11])
 def test_ill_conditioned_posterior(condition):
     q, index, gradients, variance = gaussian(10, condition)
-    result = implied(q, index, gradients)
+    result = regress_gradients(q, index, gradients)
     np.testing.assert_allclose(result.variance_ratio, q.var(axis=0) / variance, rtol=1e-4)
     error = q.mean(axis=0) / np.sqrt(variance)
     np.testing.assert_allclose(result.mean_error, error, atol=1e-3)
@@ -192,11 +192,11 @@ def test_ill_conditioned_posterior(condition):
 
 def test_more_coordinates_than_gradients_allow():
     q, index, gradients, _ = gaussian(300)
-    result = implied(q, index, gradients)
+    result = regress_gradients(q, index, gradients)
     assert not result.joint and np.isnan(result.mean_error).all()
     z = (result.variance_ratio - 1) / result.variance_ratio_error
     assert abs(z).max() < critical(ALPHA, BLOCKS - 1, 300) and 0.8 < z.std() < 1.25
-    wide = implied(1.5 * q, index, 1.5 * gradients)
+    wide = regress_gradients(1.5 * q, index, 1.5 * gradients)
     np.testing.assert_allclose(wide.variance_ratio, 2.25 * result.variance_ratio)
 
 

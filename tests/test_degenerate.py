@@ -12,7 +12,7 @@ from pymc.exceptions import SamplingError
 import pymc_sgmcmc.compile.backend
 from pymc_sgmcmc import AMAGOLD, GMC, MALA, SGHMC, SGNHT
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.chain.divergences import divergence
+from pymc_sgmcmc.chain.divergences import divergence_alarm
 from pymc_sgmcmc.model.gradient_flow import unreached
 from pymc_sgmcmc.model.log_density import log_density_terms
 from pymc_sgmcmc.posterior.nonfinite import culprit, numbered, without_derivative
@@ -275,9 +275,11 @@ def test_what_corrects_itself_needs_no_gradient(monkeypatch):
 
 def test_a_chain_that_left_the_support_says_so():
     settings = {"first": True, "tuned": True, "left": "'o' is -inf."}
-    told = divergence("sgnht, draw 3", "the state became non-finite", 0.1, 3, False, **settings)
-    assert "left the support. 'o' is -inf. It repeats" in told.message
-    assert "bias_tolerance" not in told.message
+    told = divergence_alarm(
+        "sgnht, draw 3", "the state became non-finite", 0.1, tune=False, **settings
+    )
+    assert "left the support. 'o' is -inf. It repeats" in told.text
+    assert "bias_tolerance" not in told.text
 
 
 def test_a_jittered_start_that_leads_nowhere_is_left(monkeypatch, caplog):

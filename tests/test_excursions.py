@@ -17,7 +17,7 @@ from pymc_sgmcmc.chain.divergences import (
     FRICTION_SDS,
     UNBOUNDED,
     Bounds,
-    reason,
+    explain_divergence,
 )
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.dynamics.noise_rules import Heating
@@ -71,7 +71,7 @@ def test_what_is_not_known_bounds_nothing():
 def test_each_has_its_words(facts, said):
     found = output(**facts)
     assert not found.is_finite or bounds().exceeded(found)
-    assert said in reason(found, bounds(), 3)
+    assert said in explain_divergence(found, bounds(), 3)
 
 
 def test_a_chain_that_noise_heats_has_room_for_it():
@@ -113,8 +113,9 @@ def test_a_chain_that_is_thrown_off_is_rolled_back(chain, kick, diverges):
 def test_a_position_that_left_the_metric_is_rolled_back(chain):
     step, point, state = chain
     step.sampling_state = state
-    bound = replace(step.state.watched, bounds=step.state.watched.bounds._replace(energy=np.inf))
-    step.state.watched = bound
+    evidence = step.state.evidence
+    bound = replace(evidence, bounds=evidence.bounds._replace(energy=np.inf))
+    step.state.evidence = bound
     _, (found,) = step.step(point | {"q": np.array([0.0, 1e8, 0.0])})
     assert found["diverging"] and "posterior sds away" in found["warning"].message
 

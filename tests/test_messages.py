@@ -26,11 +26,11 @@ from pymc_sgmcmc import (
     weighted_quantile,
 )
 from pymc_sgmcmc._utils.groups import from_groups
-from pymc_sgmcmc.chain.cause import times_of
+from pymc_sgmcmc.chain.width_messages import describe_ratio
 from pymc_sgmcmc.model.sampled_data import refuse_other_data
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.results.gradient_check import _means, _sds
-from pymc_sgmcmc.results.gradient_regression import Implied
+from pymc_sgmcmc.results.gradient_regression import GradientRegression
 from tests.drawn import posterior_of
 from tests.helpers import INTERPRETED
 
@@ -164,7 +164,7 @@ def without_draws(chains, draws):
              "svrg", "noise_fraction", "metric_condition", "decrement", "predicted_bias",
              "tuning_gradients"]  # fmt: skip
     stats = {name: (("chain", "draw"), np.zeros((chains, draws))) for name in names}
-    stats["running_sums"] = (("chain", "draw", "r", "w"), np.zeros((chains, draws, 28, 4)))
+    stats["running_sums"] = (("chain", "draw", "r", "w"), np.zeros((chains, draws, 29, 4)))
     return from_groups({"posterior": posterior, "sample_stats": xr.Dataset(stats)})
 
 
@@ -222,18 +222,22 @@ def test_outside_a_model(judge):
 def test_impossible_numbers_are_not_printed_beside_a_verdict():
     nothing = np.full(2, 0.1)
     wide = np.array([0.01, 1.0])
-    result = Implied(np.array([1.0, -0.03]), wide, nothing, nothing, joint=True, gradients=40)
+    result = GradientRegression(
+        np.array([1.0, -0.03]), wide, nothing, nothing, joint=True, gradients=40
+    )
     sds, means = _sds(("a", "b"), result, "", 0.0), _means(("a", "b"), result, "", 0.0)
     assert sds.verdict == "PASS" and "1.00 to 1.00" in sds.passed
     assert "Not conclusive for b" in sds.notes[-1] and means.verdict == "PASS"
-    wrong = Implied(np.array([1.0, -9.0]), nothing, nothing, nothing, joint=True, gradients=40)
+    wrong = GradientRegression(
+        np.array([1.0, -9.0]), nothing, nothing, nothing, joint=True, gradients=40
+    )
     (alarm,) = _sds(("a", "b"), wrong, "", 0.0).alarms
     assert "nan" not in alarm.text and "b moves downhill" in alarm.text
-    none = Implied(-nothing, 10 * nothing, nothing, nothing, joint=True, gradients=40)
+    none = GradientRegression(-nothing, 10 * nothing, nothing, nothing, joint=True, gradients=40)
     found = _sds(("a", "b"), none, "", 0.0)
     assert found.verdict == "NOT DONE" and "nan" not in str(found.notes)
-    assert "2.00 ± 0.10 times" in times_of(2.0, 0.1)
-    assert "times" not in times_of(-0.03, 0.1) and "downhill" in times_of(-0.03, 0.1)
+    assert "2.00 ± 0.10 times" in describe_ratio(2.0, 0.1)
+    assert "times" not in describe_ratio(-0.03, 0.1) and "downhill" in describe_ratio(-0.03, 0.1)
     assert "Not conclusive" in str(SteinDiscrepancy(np.nan, 0.5, 100, 100, by_covariance=False))
 
 

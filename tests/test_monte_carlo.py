@@ -10,7 +10,7 @@ from pymc_sgmcmc.chain.promises import SD_PROMISE, TIMES
 from pymc_sgmcmc.chain.running_sums import RunningSums
 from pymc_sgmcmc.results.check import Checker
 from pymc_sgmcmc.results.monte_carlo import monte_carlo, sd_bounds
-from pymc_sgmcmc.results.monte_carlo_check import monte_carlo_finding, monte_carlo_table
+from pymc_sgmcmc.results.monte_carlo_check import check_monte_carlo, monte_carlo_table
 from tests.drawn import posterior_of
 from tests.test_width import sums_of
 
@@ -88,7 +88,7 @@ def test_what_is_outside_the_promise_has_an_alarm():
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
 def test_healthy_draws_are_quiet(rho):
     alarms = [
-        bool(monte_carlo_finding(monte_carlo(autoregression(rho, 5, seed=s), list("abcde"))).alarms)
+        bool(check_monte_carlo(monte_carlo(autoregression(rho, 5, seed=s), list("abcde"))).alarms)
         for s in range(20)
     ]
     assert sum(alarmed for alarmed in alarms) == 0
@@ -97,7 +97,7 @@ def test_healthy_draws_are_quiet(rho):
 def test_the_alarm_names_the_variable_and_how_many_draws_it_takes():
     values = autoregression(0.3, 3)
     values[..., 1] = autoregression(0.97, 1)[..., 0]
-    found = monte_carlo_finding(monte_carlo(values, ["a", "b", "c"]))
+    found = check_monte_carlo(monte_carlo(values, ["a", "b", "c"]))
     (alarm,) = found.alarms
     assert alarm.kind == "error" and "the mean of b is known within 0." in alarm.text
     assert "the mean of a" not in alarm.text and found.verdict == "ALARM"
@@ -115,7 +115,7 @@ def test_what_does_not_move_has_no_figures():
     lines = monte_carlo_table(found, 10)
     assert lines[1].split() == ["a", "-", "-", "-", "-"] and "±" in lines[3]
     nothing = monte_carlo(values[..., :1], ["a"])
-    assert monte_carlo_finding(nothing).verdict == "NOT DONE"
+    assert check_monte_carlo(nothing).verdict == "NOT DONE"
     assert monte_carlo_table(monte_carlo(np.zeros((1, 5, 0)), ()), 10) == []
 
 

@@ -17,11 +17,12 @@ import pytest
 import xarray as xr
 
 from pymc_sgmcmc import Gibbs, Resumable, load, resume, save
-from pymc_sgmcmc.saving import run_folder
+from pymc_sgmcmc.saving import run_folder, stored_segment
 from pymc_sgmcmc.saving.labels import label_from_text, label_to_text
-from pymc_sgmcmc.saving.run_folder import Segment, append_segment, join_segments, read_segments
+from pymc_sgmcmc.saving.run_folder import append_segment, join_segments, read_segments
 from pymc_sgmcmc.saving.saved_runs import DrawsNotSaved
 from pymc_sgmcmc.saving.stored_files import DamagedRun
+from pymc_sgmcmc.saving.stored_segment import Segment
 from tests.samplers import sample
 
 CHAINS = 2
@@ -203,7 +204,9 @@ def seal(folder, segment):
     content = json.loads(file.read_text())["content"]
     for name in content["files"]:
         content["files"][name] = run_folder.digest_of(folder / segment / name)
-    file.write_text(json.dumps({"content": content, "sha256": run_folder._digest(content)}))
+    file.write_text(
+        json.dumps({"content": content, "sha256": stored_segment.digest_of_content(content)})
+    )
 
 
 def forge(folder, rng):
@@ -225,7 +228,7 @@ def forge(folder, rng):
     else:
         where[key] = wrong[rng.integers(len(wrong))]
     if name == "manifest.json":
-        data["sha256"] = run_folder._digest(data["content"])
+        data["sha256"] = stored_segment.digest_of_content(data["content"])
     text = json.dumps(data)
     if rng.random() < 0.1:
         text = text[:-1] + ', "more": ' + "[" * 100_000 + "]" * 100_000 + text[-1]
@@ -297,7 +300,9 @@ def test_runs_of_an_earlier_format_are_refused(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     file = folder / "000000" / "manifest.json"
     content = json.loads(file.read_text())["content"] | {"version": 1}
-    file.write_text(json.dumps({"content": content, "sha256": run_folder._digest(content)}))
+    file.write_text(
+        json.dumps({"content": content, "sha256": stored_segment.digest_of_content(content)})
+    )
     with pytest.raises(DamagedRun, match=r"saved in version 1 of the format .* reads version 2"):
         load(folder)
 
@@ -323,7 +328,7 @@ def test_a_segment_beyond_two_gigabytes(tmp_path):
 def test_appending_reads_no_earlier_draws(tmp_path, monkeypatch):
     before = write(tmp_path, [3] * 4)
     monkeypatch.setattr(h5py.Dataset, "__getitem__", None)
-    monkeypatch.setattr(run_folder.StoredFile, "check", None)
+    monkeypatch.setattr(stored_segment.StoredFile, "check", None)
     append_segment(tmp_path, segment(3, start=12), before)
     assert len(read_segments(tmp_path)) == 5
 

@@ -25,7 +25,7 @@ from pymc_sgmcmc import (
     save,
 )
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.chain.state import TUNED_STATS
+from pymc_sgmcmc.chain.stats import TUNED_STATS
 from pymc_sgmcmc.step.arguments import MANY_ROWS
 from pymc_sgmcmc.tuning.locate import Located
 from pymc_sgmcmc.tuning.tuner import STEP_SHARE

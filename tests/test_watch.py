@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -18,11 +17,9 @@ from pymc_sgmcmc import (
     check,
     running_sums,
 )
-from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.chain.alarms import MonitorInput, _centre, is_due, start
-from pymc_sgmcmc.chain.evidence import Watched
-from pymc_sgmcmc.chain.running_sums import RunningSums
-from pymc_sgmcmc.chain.width import Width
+from pymc_sgmcmc._utils.alarm import Alarm
+from pymc_sgmcmc.chain.alarms import _centre
+from pymc_sgmcmc.chain.evidence import Evidence
 from tests.samplers import sample
 
 PRECISIONS = np.array([1.0, 4.0, 25.0])
@@ -59,10 +56,6 @@ def warnings_of(idata):
 def watched(step, **kwargs):
     settings = {"draws": 600, "tune": 100, "keep_warning_stat": True, "random_seed": 4} | kwargs
     return sample(step, **settings)
-
-
-def test_when_it_looks():
-    assert [n for n in range(5000) if is_due(n)] == [250, 500, 1000, 2000, 4000]
 
 
 def test_a_healthy_chain_says_nothing():
@@ -211,7 +204,8 @@ def test_several_alarms_are_told_one_a_draw():
     with gaussian() as model:
         step = SGLD(step_size=0.02, steps_per_draw=30)
     point, _ = walk(step, begun(step, model), 100)
-    step.state.watched = replace(step.state.watched, pending=(("a", "first"), ("b", "second")))
+    queue = Alarm("a", "first"), Alarm("b", "second")
+    step.state.evidence = replace(step.state.evidence, queue=queue)
     _, warnings = walk(step, point, 200)
     assert [warning.message for warning in warnings[:2]] == ["first", "second"]
     assert kinds(warnings[2:]) == ["width"]
@@ -264,57 +258,13 @@ def test_a_centre_that_costs_noise():
         step = SGHMC(step_size=0.05, batch_size=10, gradient="control_variate", metric=np.ones(3))
     assert step.chain.parts.tuner is not None
     point = begun(step, model)
-    sight = step.chain._monitor.inspected(
+    inputs = step.chain._monitor.inputs(
         step.state, step.chain.frame, np.concatenate([value.ravel() for value in point.values()])
     )
-    assert sight.plain is None or sight.plain >= 1
-    far = replace(sight, plain=0.25)
-    (alarm,) = Watched.nothing(3).heard([_centre(far)]).pending
-    assert "4 times that of plain ones" in alarm[1]
-
-
-def sight_of(**facts):
-    """What is seen of a chain that has nothing wrong, but for `facts`."""
-    tuned = SimpleNamespace(
-        slow=np.ones(3), batch_sizes=(64,), coordinates=Coordinates.identity(3, 2)
-    )
-    for name in ("slow", "batch_sizes", "coordinates"):
-        if name in facts:
-            setattr(tuned, name, facts.pop(name))
-    width = Width(RunningSums.start(np.zeros(3)))
-    target = SimpleNamespace(coordinate=lambda k: f"q[{k}]")
-    settings = {
-        "where": "x, draw 7", "target": target, "tuned": tuned, "width": width,
-        "noise": np.full(3, 0.2), "tolerance": 0.05, "temperature": 1.0,
-        "friction": None, "time": 0.0, "plain": None,
-        "energy": 0.0, "dimension": 3, "stationary": True, "constant": True, "located": True,
-        "learned": True, "mass": np.nan,
-    }  # fmt: skip
-    return MonitorInput(**settings | facts)
-
-
-def test_bounds_of_tuning():
-    slow = np.array([1.0, 1.0, 0.05])
-    for facts, said in [
-        ({}, False),
-        ({"slow": slow}, True),
-        ({"slow": np.array([1.0, 0.3, 1.0])}, False),
-        ({"slow": np.array([1.0, 0.3, 1.0]), "batch_sizes": (2048,)}, True),
-        ({"batch_sizes": (2048,)}, False),
-        ({"slow": slow, "noise": np.full(3, 0.04)}, False),  # within the tolerance
-    ]:
-        assert (start(Watched.nothing(3), sight_of(**facts)).said == ("bound",)) == said
-    ((_, text),) = start(Watched.nothing(3), sight_of(slow=slow)).pending
-    assert "with batches of 64 rows" in text and "at 0.05 of their pace" in text
-
-
-def test_a_metric_that_is_close_to_singular():
-    factor = np.array([[1.0, 0.0, 0.0], [1.0, 1e-4, 0.0], [0.0, 0.0, 1.0]])
-    near = Coordinates(np.zeros(3), factor)
-    ((kind, text),) = start(Watched.nothing(3), sight_of(coordinates=near)).pending
-    assert kind == "metric" and "2e+04 times better" in text and "collinear" in text
-    fine = Coordinates(np.zeros(3), np.diag([1e-9, 1.0, 1e9]) + np.eye(3, k=-1))
-    assert start(Watched.nothing(3), sight_of(coordinates=fine)).said == ()
+    assert inputs.plain_noise is None or inputs.plain_noise >= 1
+    far = replace(inputs, plain_noise=0.25)
+    (alarm,) = Evidence.empty(3).with_alarms([_centre(far)]).queue
+    assert "4 times that of plain ones" in alarm.text
 
 
 @pytest.mark.parametrize(

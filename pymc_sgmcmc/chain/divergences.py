@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from pymc.exceptions import SamplingError
-from pymc.stats.convergence import SamplerWarning, WarningType
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.significance import largest_energy
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed, without_derivative
@@ -21,11 +21,11 @@ __all__ = [
     "MAX_FAILURES",
     "UNBOUNDED",
     "Bounds",
-    "divergence",
-    "gave_up",
-    "not_located",
-    "reason",
+    "divergence_alarm",
+    "explain_divergence",
+    "last_divergence",
     "refuse_without_derivative",
+    "start_alarm",
 ]
 
 FAR = 15.0
@@ -127,7 +127,7 @@ class Bounds(NamedTuple):
 UNBOUNDED = Bounds()
 
 
-def reason(output: KernelOutput, bounds: Bounds, size: int) -> str:
+def explain_divergence(output: KernelOutput, bounds: Bounds, size: int) -> str:
     """Return a text that says why a draw with this `output` is a divergence."""
     if not output.is_finite:
         return "the state became non-finite"
@@ -143,18 +143,17 @@ def reason(output: KernelOutput, bounds: Bounds, size: int) -> str:
     return f"the thermostat's friction was {output.thermostat:.3g}, which no stationary chain has"
 
 
-def divergence(
+def divergence_alarm(
     where: str,
     what: str,
     step_size: float,
-    draw: int,
-    tune: bool,
     *,
+    tune: bool,
     first: bool,
     tuned: bool,
     left: str = "",
-) -> SamplerWarning:
-    """Return the warning for a diverging draw; PyMC prints that of the first one after tuning.
+) -> Alarm:
+    """Return the alarm at a diverging draw; PyMC prints that of the first one after tuning.
 
     `left` names the part of the model that gives density zero, if the end of the draw is finite and
     outside the support.
@@ -166,16 +165,15 @@ def divergence(
             "Gradients do not see an edge, and draws near it are not to be trusted. Transform the "
             "variable, write the model without the edge, or sample it with NUTS"
         )
-    return SamplerWarning(
-        WarningType.TUNING_DIVERGENCE if tune else WarningType.DIVERGENCE,
+    return Alarm(
+        "tuning divergence" if tune else "divergence",
         f"{where}: {what.rstrip('.')}. It repeats the draw before and is flagged `diverging`, as "
         f"later ones will be without a message. {remedy}.",
         "warn" if first and not tune else "debug",
-        step=draw,
     )
 
 
-def gave_up(
+def last_divergence(
     where: str, what: str, step_size: float, target: Target, q: np.ndarray, *, tuned: bool
 ) -> SamplingError:
     """Return the error that ends a chain whose last finite position is `q`."""
@@ -203,8 +201,8 @@ def _remedy(tuned: bool) -> str:
     return _REMEDY_TUNED if tuned else _REMEDY
 
 
-def not_located(where: str, tuned: Tuned, target: Target) -> SamplerWarning:
-    """Return the warning for tuning that starts at an untypical point of the posterior."""
+def start_alarm(where: str, tuned: Tuned, target: Target) -> Alarm:
+    """Return the alarm about tuning that starts at an untypical point of the posterior."""
     centre, factor = tuned.coordinates.centre, tuned.coordinates.factor
     _, gradient = target.value_and_gradient(centre)
     scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
@@ -216,12 +214,10 @@ def not_located(where: str, tuned: Tuned, target: Target) -> SamplerWarning:
             "touched: data without any spread do this, or a hierarchy whose joint density is "
             "infinite where its scale is zero."
         )
-    return SamplerWarning(
-        WarningType.BAD_PARAMS,
+    return Alarm(
+        "start",
         f"{where}: the region of high posterior density was not found. The gradient at the point "
         f"where tuning starts is too steep (decrement {tuned.decrement:.3g}, where {target.size} "
         f"is typical), most so along {target.coordinate(steepest)}.{scale} "
         "Start closer to it with initvals=, tune longer, or look at R-hat with suspicion.",
-        "warn",
-        step=0,
     )

@@ -1,80 +1,73 @@
-"""Observations of a chain since tuning ended."""
+"""What a chain has shown of itself since tuning ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from pymc.stats.convergence import SamplerWarning, WarningType
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc.chain.divergences import UNBOUNDED, Bounds
-from pymc_sgmcmc.chain.findings import Alarm
 
-__all__ = ["POOLED", "SEEN", "Watched"]
-
-SEEN = ("direct_spread", "implied_spread", "noise")
-POOLED = ("pooled_direct", "pooled_implied", "pooled_direct_spread", "pooled_implied_spread",
-          "freedom", "temperature")  # fmt: skip
+__all__ = ["Evidence"]
 
 
 @dataclass(frozen=True)
-class Watched:
-    """Observations of a chain at its last look, and its queue of alarms.
+class Evidence:
+    """Results of the last inspection of a chain, and its queue of alarms.
 
     Attributes
     ----------
     spread : array, shape (2, d)
         Asymptotic standard deviations of W per inner step, direct and implied.
+    correction : array, shape (d,)
+        Correction of the direct W for the chain's own means, times the inner steps.
     pooled : array, shape (2, 2)
         Mean W over all coordinates, direct and implied, and its spreads.
+    noise : array, shape (d,)
+        The part of W that gradient noise adds.
+    main_coordinates : array of int, shape (d,)
+        The index in q of each metric coordinate, or of its main component.
     freedom : int
         Degrees of freedom of the spreads.
     temperature : float
         Temperature T of the draws.
-    noise : array, shape (d,)
-        The part of W that gradient noise adds.
-    main : array of int, shape (d,)
-        The index in q of each metric coordinate, or of its main component.
-    energy : float
+    largest_energy : float
         The largest p.p before an inner step.
     bounds : Bounds
         Bounds beyond which a draw is a divergence.
-    said : tuple of str
+    reported_kinds : tuple of str
         Kinds of the alarms that were reported or are queued.
-    pending : tuple of (str, str)
-        Kind and text of the queued alarms: PyMC takes one warning per draw.
+    queue : tuple of Alarm
+        Alarms to report: PyMC takes one warning per draw.
     """
 
     spread: np.ndarray
+    correction: np.ndarray
     pooled: np.ndarray
     noise: np.ndarray
-    main: np.ndarray
+    main_coordinates: np.ndarray
     freedom: int = 0
     temperature: float = np.nan
-    energy: float = 0.0
+    largest_energy: float = 0.0
     bounds: Bounds = UNBOUNDED
-    said: tuple[str, ...] = ()
-    pending: tuple[tuple[str, str], ...] = ()
+    reported_kinds: tuple[str, ...] = ()
+    queue: tuple[Alarm, ...] = ()
 
     @classmethod
-    def nothing(cls, size: int) -> "Watched":
+    def empty(cls, size: int) -> "Evidence":
+        """Return the evidence on a chain of `size` coordinates before any inspection."""
         unknown = np.full((2, size), np.nan)
-        return cls(unknown, np.full((2, 2), np.nan), unknown[0], np.arange(size))
+        pooled = np.full((2, 2), np.nan)
+        return cls(unknown, unknown[0], pooled, unknown[0], np.arange(size))
 
-    def heard(self, alarms: Sequence[Alarm | None]) -> "Watched":
+    def with_alarms(self, alarms: Sequence[Alarm | None]) -> "Evidence":
         """Return a copy that queues each alarm whose kind has not been reported yet."""
-        new = [alarm for alarm in alarms if alarm is not None and alarm.kind not in self.said]
-        return replace(
-            self,
-            said=self.said + tuple(alarm.kind for alarm in new),
-            pending=self.pending + tuple((alarm.kind, alarm.text) for alarm in new),
+        new = tuple(
+            alarm for alarm in alarms if alarm is not None and alarm.kind not in self.reported_kinds
         )
+        kinds = tuple(alarm.kind for alarm in new)
+        return replace(self, reported_kinds=self.reported_kinds + kinds, queue=self.queue + new)
 
-    def told(self) -> "Watched":
+    def without_first(self) -> "Evidence":
         """Return a copy without the first queued alarm."""
-        return replace(self, pending=self.pending[1:])
-
-    def warning(self, draw: int) -> SamplerWarning:
-        """Return the first queued alarm as PyMC's warning."""
-        kind, text = self.pending[0]
-        # `extra` tells warnings apart without reading them.
-        return SamplerWarning(WarningType.CONVERGENCE, text, "warn", step=draw, extra=kind)
+        return replace(self, queue=self.queue[1:])

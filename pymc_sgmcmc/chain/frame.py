@@ -8,11 +8,19 @@ import numpy as np
 from pymc_sgmcmc.chain.kernel import arrays
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.state import ChainState
-from pymc_sgmcmc.dynamics.algorithm import Context
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.tuning.tuned import Tuned
 
-__all__ = ["BLOCK", "Frame", "context_of", "fixed_inputs", "frame_of", "is_noisy"]
+__all__ = [
+    "BLOCK",
+    "Frame",
+    "context_before_draw",
+    "context_of",
+    "fixed_inputs",
+    "frame_of",
+    "is_noisy",
+]
 
 BLOCK = 2**21
 """Normals, or row indices, that are drawn at once, at most: 16 MB of them, or 8 in float32; and as
@@ -66,6 +74,12 @@ def is_noisy(source: BatchSource, lengths: np.ndarray, tuned: Tuned) -> bool:
     """Return whether batches are not all rows."""
     batches = zip(lengths, tuned.batch_sizes, strict=True)
     return any(source.share(int(n), size) > 0 for n, size in batches)
+
+
+def context_before_draw(parts: Parts, state: ChainState, lengths: np.ndarray) -> Context:
+    """Return a chain as its algorithm sees it before the coming draw."""
+    h = parts.coming_step_size(state)
+    return context_of(parts.source, state, lengths, h, parts.carried(state))
 
 
 def context_of(

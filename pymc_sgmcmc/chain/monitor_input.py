@@ -1,4 +1,4 @@
-"""Input of a chain's alarms at one look."""
+"""What the alarms of a chain are computed from, at one inspection."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ __all__ = ["MonitorInput"]
 
 @dataclass(frozen=True)
 class MonitorInput:
-    """Quantities of a chain that its alarms use at a look.
+    """Quantities of a chain from which its alarms are computed.
 
     Attributes
     ----------
@@ -26,25 +26,25 @@ class MonitorInput:
     tolerance : float
         Relative error of a variance from noise that the user accepts.
     temperature : float
-    friction : float or None
+    expected_friction : float or None
         The mean that the thermostats should settle at; None without thermostats.
-    time : float
+    duration : float
         Duration of the summed inner steps, in the sampler's units.
-    plain : float or None
+    plain_noise : float or None
         Noise of plain gradients relative to that of the control variate; None without one.
-    energy : float
+    largest_energy : float
         The largest p.p before an inner step; 0 without momentum.
     dimension : int
         Dimension of the space of q, the degrees of freedom of p.p: d, or less on a manifold.
-    stationary : bool
+    has_width : bool
         Whether W is meaningful: step sizes are constant, and batches independent.
-    constant : bool
+    stationary : bool
         Whether all draws are from one law.
     located : bool
         Whether tuning has found the posterior. If not, the chain may still be on its way.
-    learned : bool
+    learned_metric : bool
         Whether the sampler's coordinates are in posterior sds.
-    mass : float
+    thermal_mass : float
         The thermal mass; NaN without thermostats.
     """
 
@@ -55,13 +55,13 @@ class MonitorInput:
     noise: np.ndarray
     tolerance: float
     temperature: float
-    friction: float | None
-    time: float
-    plain: float | None
-    energy: float
+    expected_friction: float | None
+    duration: float
+    plain_noise: float | None
+    largest_energy: float
     dimension: int
+    has_width: bool
     stationary: bool
-    constant: bool
     located: bool
-    learned: bool
-    mass: float
+    learned_metric: bool
+    thermal_mass: float

@@ -42,6 +42,7 @@ class RunningSums(NamedTuple):
 
     @classmethod
     def start(cls, origin: np.ndarray) -> "RunningSums":
+        """Return sums over nothing, of positions relative to `origin`."""
         nothing = np.zeros((len(MOMENTS), len(origin)))
         return cls(np.asarray(origin, dtype=float), 0, 0, nothing, (), 1)
 
@@ -65,3 +66,7 @@ class RunningSums(NamedTuple):
     def mean(self, name: str) -> np.ndarray:
         """Return the mean of a moment over the inner steps, (d,); NaN before the first step."""
         return self.sums[MOMENTS.index(name)] / (self.steps or np.nan)
+
+    def means(self) -> dict[str, np.ndarray]:
+        """Return the means of all moments by name, as `mean` does."""
+        return {name: self.mean(name) for name in MOMENTS}

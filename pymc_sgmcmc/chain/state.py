@@ -1,46 +1,13 @@
-"""State that one chain carries from draw to draw, and the sample stats that it reports."""
+"""State that one chain carries from draw to draw."""
 
 from dataclasses import dataclass
 
-import numpy as np
-from pymc.stats.convergence import SamplerWarning
-
 from pymc_sgmcmc._utils.values import equal_values
-from pymc_sgmcmc.chain.evidence import Watched
+from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.running_sums import RunningSums
-from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.tuning.tuned import Tuned
 
-__all__ = ["STAGES", "STATS", "TUNED_STATS", "ChainState"]
-
-STATS = {
-    "step_size": (np.float64, []),
-    "grad_norm": (np.float64, []),
-    "minibatch_logp": (np.float64, []),
-    "n_steps": (np.int64, []),
-    "diverging": (bool, []),
-    # This dtype equals both int (NUTS) and np.int64 (HamiltonianMC): PyMC requires equal types
-    # within one run.
-    "divergences": (np.dtype(np.int64), []),
-    "warning": (SamplerWarning, None),
-    "running_sums": (SUMS_DTYPE, None),
-}
-"""Types and shapes of the stats of every sampler."""
-
-TUNED_STATS = {
-    "batch_size": (np.int64, []),
-    "control_variate": (bool, []),
-    "svrg": (bool, []),
-    "noise_fraction": (np.float64, []),
-    "metric_condition": (np.float64, []),
-    "decrement": (np.float64, []),
-    "predicted_bias": (np.float64, []),
-    "tuning_gradients": (np.float64, []),
-}
-"""Additional stats of a step method that tunes itself, which `pymc_sgmcmc.report` shows."""
-
-STAGES = {"sampling": (bool, [])}
-"""Additional stat of a schedule with exploration stages."""
+__all__ = ["ChainState"]
 
 
 @dataclass(eq=False)
@@ -52,8 +19,8 @@ class ChainState:
     batch_states : tuple
         States of the source of batches, one for each group of rows.
     running_sums : RunningSums
-    watched : Watched
-        Observations of the chain, and its alarms.
+    evidence : Evidence
+        What the chain has shown of itself, and its alarms.
     tuned : Tuned
     tune : bool
         Whether `pm.sample` still tunes.
@@ -67,13 +34,13 @@ class ChainState:
         Key of the stream of normals, if there is one.
     carried : tuple of array
         Variables that the update carries beside q.
-    watching : bool
-        Whether the sums are those after tuning.
+    is_monitored : bool
+        Whether the sums are those after tuning, which are inspected.
     """
 
     batch_states: tuple
     running_sums: RunningSums
-    watched: Watched
+    evidence: Evidence
     tuned: Tuned
     tune: bool = True
     started: bool = False
@@ -83,7 +50,7 @@ class ChainState:
     failures: int = 0
     noise_key: int = 0
     carried: tuple = ()
-    watching: bool = False
+    is_monitored: bool = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ChainState) and equal_values(self, other)

@@ -16,11 +16,11 @@ from pymc.step_methods.compound import flat_statname
 from pymc_sgmcmc._utils.argument_rows import STATS_OF
 from pymc_sgmcmc._utils.arguments import takes
 from pymc_sgmcmc._utils.constraints import Whole
-from pymc_sgmcmc.chain.evidence import POOLED, SEEN, Watched
+from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.running_sums import RunningSums
 
-__all__ = ["SUMS_DTYPE", "Stored", "running_sums", "samplers_in"]
+__all__ = ["ROWS", "SUMS_DTYPE", "StoredRows", "running_sums", "samplers_in"]
 
 WIDTH = 4
 
@@ -28,34 +28,37 @@ TURNS = 1024
 """Largest number of turns whose rows are cached. The same coordinates repeat after d turns."""
 
 HEADER = ("size", "coordinate", "steps", "origin")
-LASTING = ("place", *SEEN, *POOLED)
+OF_EVIDENCE = ("direct_spread", "implied_spread", "direct_correction", "noise")
+POOLED = ("pooled_direct", "pooled_implied", "pooled_direct_spread", "pooled_implied_spread",
+          "freedom", "temperature")  # fmt: skip
+LASTING = ("place", *OF_EVIDENCE, *POOLED)
 ROWS = (*HEADER, *MOMENTS, *LASTING)
 STEPS, OF_SUMS = HEADER.index("steps"), slice(len(HEADER), -len(LASTING))
 
 SUMS_DTYPE = np.dtype((np.float64, (len(ROWS), WIDTH)))
 
 
-class Stored:
-    """Rows of running sums to store at each draw, valid until `origin` or `watched` change.
+class StoredRows:
+    """Rows of running sums to store at each draw, valid until `origin` or `evidence` change.
 
     Parameters
     ----------
     origin : array, shape (d,)
         Origin of the sums.
-    watched : Watched
+    evidence : Evidence
     places : array, shape (d,)
         The index of each coordinate of q among all value variables of the model.
     """
 
-    def __init__(self, origin: np.ndarray, watched: Watched, places: np.ndarray):
-        self.origin, self.watched, self._size = origin, watched, len(origin)
-        pooled = [*watched.pooled.T.ravel(), watched.freedom, watched.temperature]
+    def __init__(self, origin: np.ndarray, evidence: Evidence, places: np.ndarray):
+        self.origin, self.evidence, self._size = origin, evidence, len(origin)
+        pooled = [*evidence.pooled.T.ravel(), evidence.freedom, evidence.temperature]
         of_all = np.repeat(np.array([pooled]).T, self._size, axis=1)
-        seen = watched.spread, watched.noise, of_all
-        self._lasting = np.vstack([places[watched.main], *seen])
+        of_each = [*evidence.spread, evidence.correction, evidence.noise]
+        self._lasting = np.vstack([places[evidence.main_coordinates], *of_each, of_all])
         self._turns: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def rows(self, sums: RunningSums) -> np.ndarray:
+    def at(self, sums: RunningSums) -> np.ndarray:
         """Return the `ROWS` of the coordinates whose turn is at this draw."""
         turn = max(sums.draws - 1, 0) % self._size
         if turn not in self._turns:
@@ -115,7 +118,7 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
 
     The function `check` and the warnings while sampling judge the width of the draws by these sums.
     For draws of the posterior W, the mean of (q - mean) dU/dq, is 1 in every coordinate (times the
-    temperature). In these data W is ``qg - q * g_at_q``.
+    temperature). In these data W is ``qg - q * g_at_q + direct_correction / steps``.
 
     Parameters
     ----------
@@ -136,10 +139,12 @@ def running_sums(idata: Any, sampler: int = 0) -> xr.Dataset:
           thermostat. ``q``, ``g_at_q``, ``qg``: the position minus ``origin``, the gradient there,
           and their product. ``virial``: the mean of ``qg`` that the sampler's balance implies.
           ``q2``: the square of that position.
-        - Values of the last look at the chain. ``direct_spread``, ``implied_spread``: asymptotic
-          standard deviations, for one inner step, of W from ``qg`` and from ``virial``. ``noise``:
-          the part of W that gradient noise adds. ``pooled_...``: W and its spreads over all
-          coordinates. ``freedom``: degrees of freedom of the spreads. ``temperature``: T.
+        - Values of the last inspection of the chain. ``direct_spread``, ``implied_spread``:
+          asymptotic standard deviations, for one inner step, of W from ``qg`` and from ``virial``.
+          ``direct_correction``: what the former lacks, times the steps, because q is centred by the
+          chain's own mean. ``noise``: the part of W that gradient noise adds. ``pooled_...``: W and
+          its spreads over all coordinates. ``freedom``: degrees of freedom of the spreads.
+          ``temperature``: T.
         - ``place``: the index of a coordinate, or of its main component, in the concatenated value
           variables of the model.
 

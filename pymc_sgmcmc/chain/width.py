@@ -6,19 +6,39 @@ the boundary. Draws of another width give about the ratio of their variance to t
 momentum and its gradients, and often has the smaller error.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pymc_sgmcmc.chain.running_sums import RunningSums
 
-__all__ = ["KINDS", "POOLED_TOLERANCE", "TOLERANCE", "Width"]
+__all__ = ["KINDS", "POOLED_TOLERANCE", "TOLERANCE", "Width", "width_ratio"]
 
 KINDS = ("direct", "implied")
 
 TOLERANCE, POOLED_TOLERANCE = 0.10, 0.05
 """Accepted relative errors of a variance, in one coordinate and on average."""
+
+
+def width_ratio(kind: str, means: Mapping[str, Any], correction: Any) -> Any:
+    """Return W, in the shape of the means.
+
+    Parameters
+    ----------
+    kind : {"direct", "implied"}
+    means : mapping of str to array
+        Means of `MOMENTS` over the inner steps: of a chain that samples, or as they are stored.
+    correction : array
+        `Width.correction` of the same chain: what a covariance about the chain's own means lacks.
+    """
+    if kind == "implied":
+        # The virial is about the origin and needs no centring, because E g = 0; the mean of g
+        # has noise that is not in the virial.
+        return means["virial"]
+    return means["qg"] - means["q"] * means["g_at_q"] + correction
 
 
 @dataclass(frozen=True)
@@ -44,16 +64,11 @@ class Width:
 
     def ratio(self, kind: str) -> np.ndarray:
         """Return W, (d,)."""
-        if kind == "implied":
-            # The virial is about the origin and needs no centring, because E g = 0; the mean of g
-            # has noise that is not in the virial.
-            return self.sums.mean("virial")
-        covariance = self.sums.mean("qg") - self.sums.mean("q") * self.sums.mean("g_at_q")
-        return covariance + self._lost
+        return width_ratio(kind, self.sums.means(), self.correction)
 
     @property
-    def _lost(self) -> np.ndarray:
-        """Correction of the covariance of q and g for the use of the chain's own means."""
+    def correction(self) -> np.ndarray:
+        """Correction of the covariance of q and g for the use of the chain's own means, (d,)."""
         if self.freedom < 1:
             return 0.0 * self.sums.origin
         q, g, *_ = self.sums.batch_means()

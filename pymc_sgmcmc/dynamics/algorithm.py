@@ -1,105 +1,21 @@
-"""The interface of an algorithm: its update, and what lets it be tuned and watched."""
+"""The interface of an algorithm: its update, and what lets it be tuned and monitored."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc.dynamics.noise_budget import noise_to_inject
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule
-from pymc_sgmcmc.dynamics.space import EVERYWHERE, Space
+from pymc_sgmcmc.dynamics.setting import Context, Setting
+from pymc_sgmcmc.dynamics.space import Space
 from pymc_sgmcmc.dynamics.splittings import kinetic_energy
 
-__all__ = ["Algorithm", "Context", "Message", "Setting"]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The use of an algorithm, which stays as it is while a chain runs.
-
-    Attributes
-    ----------
-    size : int
-        d, the length of q.
-    space : Space
-        Where q moves.
-    temperature : float
-        T: the target is exp(-U / T).
-    noise_estimate : float, array of shape (d,), or "auto"
-        What gradients add to the injected noise, as a rate.
-    tunes_step : bool
-        Whether the step size is found while tuning.
-    """
-
-    size: int = 1
-    space: Space = EVERYWHERE
-    temperature: float = 1.0
-    noise_estimate: Any = 0.0
-    tunes_step: bool = False
-
-
-@dataclass(frozen=True)
-class Context:
-    """A chain as its algorithm sees it between two draws.
-
-    Attributes
-    ----------
-    step_size : float
-        h of the coming inner step; NaN before it is known.
-    inner_steps : int
-        How many the chain has made.
-    tuning : bool
-        Whether `pm.sample` still tunes.
-    warming : bool
-        Whether nothing has been learned from draws yet.
-    noise : array, shape (d,)
-        V, the variance of the gradient, as tuning has measured it; zeros before.
-    slow : array, shape (d,)
-        By how much tuning has shortened each coordinate.
-    batched : bool
-        Whether batches are drawn independently, and are not all rows.
-    n_rows : int
-        All rows of all minibatched likelihoods.
-    state : mapping of str to array
-        The carried variables by name; empty before the chain starts.
-    coefficients : mapping of str to array
-        Those in use; empty before the chain starts.
-    """
-
-    step_size: float = np.nan
-    inner_steps: int = 0
-    tuning: bool = True
-    warming: bool = False
-    noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    slow: np.ndarray = field(default_factory=lambda: np.ones(1))
-    batched: bool = False
-    n_rows: int = 0
-    state: Mapping[str, np.ndarray] = field(default_factory=dict)
-    coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @property
-    def measured(self) -> np.ndarray:
-        """The rate h V / 2 that gradients add by measurement, (d,)."""
-        if not self.noise.any():
-            return self.noise  # also before there is a step size
-        return self.step_size * self.noise / 2
-
-
-@dataclass(frozen=True)
-class Message:
-    """A message to the user at a draw.
-
-    Attributes
-    ----------
-    text : str
-    level : {"info", "warn"}
-    """
-
-    text: str
-    level: Literal["info", "warn"]
+__all__ = ["Algorithm"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,7 +24,7 @@ class Algorithm(ABC):
 
     Its fields are its hyper-parameters. Only `name`, `coefficients` and `update` must be given, and
     `initial_state` if it carries more than q. The rest lets it be tuned (`step_bias`, `capacity`)
-    and watched (`virial`, `widening`, `settled`, `longest_step`).
+    and monitored (`virial`, `widening`, `settled`, `longest_step`).
 
     Examples
     --------
@@ -143,8 +59,8 @@ class Algorithm(ABC):
     """Whether it accepts and rejects by U, and so is right wherever gradients lead."""
     trajectories: ClassVar[bool] = False
     """Whether only draws are from the law, and what is between them may be rejected."""
-    judges_draws: ClassVar[bool] = False
-    """Whether the chain asks `judge` at the end of each draw."""
+    accepts_draws: ClassVar[bool] = False
+    """Whether the chain asks `accept_draw` at the end of each draw."""
     stats: ClassVar[tuple[str, ...]] = ()
     """Names of its own sample stats: those of `kinetic_temperature` and `thermostat` that it has,
     of `planned`, whose last value in a draw is the stat, and of carried scalars."""
@@ -254,11 +170,11 @@ class Algorithm(ABC):
         """
         return None
 
-    def message(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Message | None:
+    def alarm(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Alarm | None:
         """Return what the user should be told at a draw of `steps` steps after `inner_steps`."""
         return None
 
-    def judge(
+    def accept_draw(
         self,
         start: Mapping[str, np.ndarray],
         end: Mapping[str, np.ndarray],

@@ -6,9 +6,9 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.arguments import check_fields
 from pymc_sgmcmc._utils.constraints import Instance, Optional, Positive, Whole
-from pymc_sgmcmc.dynamics.algorithm import Message
 
 __all__ = ["Annealing", "Cooling", "GeometricAnnealing", "PowerAnnealing"]
 
@@ -167,10 +167,10 @@ class Cooling:
             temperatures = np.where(steps < self.exploration, temperatures, 0.0)
         return {"temperature": temperatures}
 
-    def message(self, name: str, draw: int, inner_steps: int, steps: int) -> Message | None:
-        """Return a message of algorithm `name` for the draw in which refinement begins, or None."""
+    def alarm(self, name: str, draw: int, inner_steps: int, steps: int) -> Alarm | None:
+        """Return the alarm of algorithm `name` for the draw in which refinement begins, or None."""
         begins = self.exploration
         if begins is None or not 0 <= begins - inner_steps < steps:
             return None
         text = f"{name}, draw {draw}: refinement begins. What follows is descent to a mode."
-        return Message(text, "info")
+        return Alarm("refinement", text, "info")

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.constraints import Positive
-from pymc_sgmcmc.dynamics.algorithm import Message
 
 __all__ = ["RMSProp", "mean_square", "metric"]
 
@@ -37,6 +37,8 @@ class RMSProp:
         1 / damping, and that of momentum samplers the root of it.
     rests : bool
         Whether the metric is at rest after tuning.
+    tunes_step : bool
+        Whether a step size is tuned, in coordinates in which gradients are about 1.
     """
 
     arguments: ClassVar = {"decay": Positive(below=1), "damping": Positive()}
@@ -44,17 +46,25 @@ class RMSProp:
     decay: float
     damping: float
     rests: bool = True
+    tunes_step: bool = False
 
     def start(self, size: int) -> dict[str, np.ndarray]:
         """Return the v at which damping + sqrt(v), and every metric made of it, is 1."""
         return {"v": np.full(size, max(0.0, 1.0 - self.damping) ** 2)}
 
-    def coefficients(self, n_rows: int, *, tunes_step: bool) -> dict[str, float]:
-        """Return N and the damping; N is 1 where a step size is tuned: gradients are about 1 then.
+    def coefficients(self, n_rows: int) -> dict[str, float]:
+        """Return N, which is 1 where a step size is tuned, and the damping.
 
         `n_rows`: all rows of all minibatched likelihoods.
         """
-        return {"rows": 1.0 if tunes_step else max(1, n_rows), "damping": self.damping}
+        return {"rows": 1.0 if self.tunes_step else max(1, n_rows), "damping": self.damping}
+
+    def longest_step(self, at_identity: float) -> float:
+        """Return the longest stable step size, given that at the metric 1; infinite if unknown.
+
+        Where a step size is tuned N is 1, gradients are about 1, and the metric is below 1.
+        """
+        return at_identity if self.tunes_step else np.inf
 
     def planned(self, steps: np.ndarray, *, tuning: bool) -> dict[str, np.ndarray]:
         """Return the decay at each step: at first a plain mean of squares and start; 1 at rest."""
@@ -65,12 +75,12 @@ class RMSProp:
         """Return the metric at `v`, (d,)."""
         return metric(v, self.damping)
 
-    def message(self, name: str, draw: int, *, tuning: bool) -> Message | None:
+    def alarm(self, name: str, draw: int, *, tuning: bool) -> Alarm | None:
         """Return what to say of an algorithm called `name` that never adapts its metric."""
         if not self.rests or draw or tuning:
             return None
-        return Message(
+        return Alarm(
+            "tune",
             f"{name}: tune=0 leaves no draw to adapt the metric in, and it is the identity. "
             "Let pm.sample tune for some hundred inner steps.",
-            "warn",
         )

@@ -10,7 +10,7 @@ from pymc_sgmcmc._utils.arguments import takes
 from pymc_sgmcmc.plots.labels import entry_labels, wrapped
 from pymc_sgmcmc.plots.panels import most_panels, panels
 from pymc_sgmcmc.plots.style import add_legend, line_style
-from pymc_sgmcmc.results.comparison import all_named, common_variables
+from pymc_sgmcmc.results.common_variables import all_named, common_variables
 
 __all__ = ["plot_compare"]
 

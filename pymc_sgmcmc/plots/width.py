@@ -15,7 +15,7 @@ from pymc_sgmcmc.chain.stored_sums import samplers_in
 from pymc_sgmcmc.chain.width import KINDS, TOLERANCE
 from pymc_sgmcmc.model.unconstrain import Unconstrain
 from pymc_sgmcmc.plots.forest import forest
-from pymc_sgmcmc.results.width_check import NOTHING, WidthOfChains, judged_sums
+from pymc_sgmcmc.results.width_check import NO_SUMS, CombinedWidth, sums_with_errors
 
 __all__ = ["plot_width"]
 
@@ -83,10 +83,10 @@ def plot_width(
             "There is no sample stat running_sums: no step method of this run is of this package. "
             "plot_check(check(idata, model)) judges the draws of any sampler, by exact gradients."
         )
-    judged = [sums for k in range(samplers) if (sums := judged_sums(idata, k)).sizes["chain"]]
+    judged = [sums for k in range(samplers) if (sums := sums_with_errors(idata, k)).sizes["chain"]]
     if not judged:
-        raise ValueError(NOTHING)
-    widths = [WidthOfChains(sums, kind) for sums in judged]
+        raise ValueError(NO_SUMS)
+    widths = [CombinedWidth(sums, kind) for sums in judged]
     widths = [width for width in widths if np.isfinite(width.pooled)]
     if not widths:
         raise ValueError(
@@ -95,11 +95,11 @@ def plot_width(
     names = _names(idata, model, var_names)
     figures = []
     for width in widths:
-        half = width.times * error_at_one(width.ratio, width.error)
+        half = width.critical * error_at_one(width.ratio, width.error)
         figures += zip(width.places, width.ratio, half, width.excess > 0, strict=True)
     shown = sorted(figure for figure in figures if names is None or figure[0] in names)
     if not shown:
-        raise ValueError(f"var_names={var_names!r}: {NOTHING}")
+        raise ValueError(f"var_names={var_names!r}: {NO_SUMS}")
     places, ratio, half, wrong = map(np.array, zip(*shown, strict=True))
     labels = [f"coordinate {k}" if names is None else names[k] for k in places]
     band = 1 - TOLERANCE, 1 + TOLERANCE

@@ -1,6 +1,5 @@
 """Check of draws without knowing the posterior: mixing, Monte Carlo errors, sds and means."""
 
-import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,25 +7,23 @@ import numpy as np
 import xarray as xr
 from pymc import Model
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.argument_rows import DRAWS_OF, FLAG, MODEL
 from pymc_sgmcmc._utils.arguments import takes
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc._utils.text import aligned
-from pymc_sgmcmc.chain.findings import Alarm, Finding
 from pymc_sgmcmc.model.sampled_data import refuse_other_data
 from pymc_sgmcmc.model.unconstrain import FlatDraws, Unconstrain
 from pymc_sgmcmc.results.exact_gradients import ExactGradients
-from pymc_sgmcmc.results.gradient_check import gradient_findings
+from pymc_sgmcmc.results.gradient_check import check_gradients
 from pymc_sgmcmc.results.gradient_regression import MEAN_TOLERANCE, VARIANCE_TOLERANCE
-from pymc_sgmcmc.results.mixing import ESS, R_HAT, mixing_finding
+from pymc_sgmcmc.results.mixing import ESS, R_HAT, check_mixing
 from pymc_sgmcmc.results.monte_carlo import MonteCarlo, monte_carlo_of
-from pymc_sgmcmc.results.monte_carlo_check import monte_carlo_finding, monte_carlo_table
-from pymc_sgmcmc.results.width_check import width_finding
+from pymc_sgmcmc.results.monte_carlo_check import check_monte_carlo, monte_carlo_table
+from pymc_sgmcmc.results.section import Section, wrapped
+from pymc_sgmcmc.results.width_check import check_width
 
 __all__ = ["Check", "Checker", "check"]
-
-WIDTH = 96
-"""Number of characters in a line of a report."""
 
 ROWS = 10
 """Number of coordinates in the table of a report."""
@@ -62,7 +59,7 @@ class Check:
         their own scale: ``mean``, ``sd``, and the 5 and 95 % quantiles ``q5`` and ``q95`` of the
         draws, with their Monte Carlo standard errors ``mean_error`` and so on; ``sd_bound``, half
         the relative width of a 95 % interval of the sd.
-    findings : tuple of Finding
+    findings : tuple of Section
         The sections of the report.
 
     Examples
@@ -80,7 +77,7 @@ class Check:
     """
 
     dataset: xr.Dataset
-    findings: tuple[Finding, ...]
+    findings: tuple[Section, ...]
     figures: MonteCarlo
 
     @property
@@ -108,19 +105,12 @@ class Check:
         title_width = max(len(finding.title) for finding in self.findings)
         for number, finding in enumerate(self.findings):
             if number == 1 and not self.conclusive:
-                lines += ["", *_wrapped(_UNMIXED), ""]
-            verdict = finding.verdict
-            if number and not self.conclusive and verdict != "NOT DONE":
-                verdict = f"({verdict})"
-            head = f"{finding.title:<{title_width}}  {verdict:<8}  "
-            texts = [alarm.text for alarm in finding.alarms] + [finding.passed, *finding.notes]
-            for text in filter(None, texts):
-                lines += _wrapped(text, head)
-                head = " " * len(head)
+                lines += ["", *wrapped(_UNMIXED), ""]
+            lines += finding.lines(title_width, conclusive=self.conclusive or number == 0)
         lines += ["", *self._table(), "", *monte_carlo_table(self.figures, ROWS), ""]
         if any(str(name).split("[")[0].endswith("__") for name in names):
-            lines += [*_wrapped(_SCALE), ""]
-        return "\n".join([*lines, *_wrapped(_BLIND)])
+            lines += [*wrapped(_SCALE), ""]
+        return "\n".join([*lines, *wrapped(_BLIND)])
 
     def _table(self) -> list[str]:
         data, names = self.dataset, self.dataset.coordinate.values
@@ -167,11 +157,11 @@ class Checker:
         draws = self._unconstrain(idata)
         figures = monte_carlo_of(idata, self._model)
         # Mixing comes first: the others assume it.
-        findings = [mixing_finding(draws), monte_carlo_finding(figures)]
+        findings = [check_mixing(draws), check_monte_carlo(figures)]
         # Errors of the draws below their Monte Carlo errors cannot be detected.
         blur = findings[1].numbers
-        findings.append(width_finding(idata, draws.names, draws.places, blur))
-        findings += gradient_findings(self._exact, draws, blur, progressbar=progressbar)
+        findings.append(check_width(idata, draws.names, draws.places, blur))
+        findings += check_gradients(self._exact, draws, blur, progressbar=progressbar)
         return Check(_dataset(draws, findings), tuple(findings), figures)
 
 
@@ -222,7 +212,7 @@ def check(idata: Any, model: Model | None = None, *, progressbar: bool = True) -
     return Checker(model_of(model))(idata, progressbar=progressbar)
 
 
-def _dataset(draws: FlatDraws, findings: list[Finding]) -> xr.Dataset:
+def _dataset(draws: FlatDraws, findings: list[Section]) -> xr.Dataset:
     with np.errstate(invalid="ignore", over="ignore"):
         figures = {"mean": draws.flat().mean(axis=0), "sd": draws.flat().std(axis=0)}
     attributes = {"chains": draws.values.shape[0], "draws": draws.values.shape[1]}
@@ -234,11 +224,6 @@ def _dataset(draws: FlatDraws, findings: list[Finding]) -> xr.Dataset:
         coords={"coordinate": list(draws.names)},
         attrs=attributes,
     )
-
-
-def _wrapped(text: str, head: str = "") -> list[str]:
-    indent = " " * len(head)
-    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent)
 
 
 def _number(value: float, form: str) -> str:

@@ -15,7 +15,7 @@ from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.model.total_sizes import total_sizes
 from pymc_sgmcmc.model.unconstrain import FlatDraws
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.results.gradient_regression import BLOCKS, Implied, implied
+from pymc_sgmcmc.results.gradient_regression import BLOCKS, GradientRegression, regress_gradients
 from pymc_sgmcmc.rows.requests import AUTO
 
 __all__ = ["ExactGradients", "thinned"]
@@ -49,7 +49,9 @@ class ExactGradients:
             total.check()
         self._target: Target | None = None
 
-    def at(self, draws: FlatDraws, *, most: bool = False, progressbar: bool = True) -> Implied:
+    def at(
+        self, draws: FlatDraws, *, most: bool = False, progressbar: bool = True
+    ) -> GradientRegression:
         """Compare the draws with the sds and means that gradients at some of them imply.
 
         There must be at least 40 draws, finite and not constant in any coordinate. With `most`, the
@@ -57,7 +59,8 @@ class ExactGradients:
         """
         index = thinned(len(draws.flat()), draws.size, most=most)
         gradients, straight = self.gradients(draws, index, progressbar=progressbar), ~draws.curved
-        return implied(draws.flat()[:, straight], index, gradients[:, straight]).among(straight)
+        found = regress_gradients(draws.flat()[:, straight], index, gradients[:, straight])
+        return found.embed(straight)
 
     def gradients(
         self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True

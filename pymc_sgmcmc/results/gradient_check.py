@@ -5,13 +5,18 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.text import listed
-from pymc_sgmcmc.chain.findings import Alarm, Finding
 from pymc_sgmcmc.model.unconstrain import FlatDraws
 from pymc_sgmcmc.results.exact_gradients import ExactGradients, obstacle
-from pymc_sgmcmc.results.gradient_regression import MEAN_TOLERANCE, VARIANCE_TOLERANCE, Implied
+from pymc_sgmcmc.results.gradient_regression import (
+    MEAN_TOLERANCE,
+    VARIANCE_TOLERANCE,
+    GradientRegression,
+)
+from pymc_sgmcmc.results.section import Section
 
-__all__ = ["gradient_findings"]
+__all__ = ["check_gradients"]
 
 _WEAK = (
     "This proves little: the draws are worth too few independent ones, or the posterior is far "
@@ -28,22 +33,22 @@ _TOO_NARROW = (
 )
 
 
-def gradient_findings(
+def check_gradients(
     exact: ExactGradients,
     draws: FlatDraws,
     blur: Mapping[str, float] = MappingProxyType({}),
     *,
     progressbar: bool = True,
-) -> list[Finding]:
+) -> list[Section]:
     """Return two findings: on the sds, and on the means.
 
-    `blur` holds the largest Monte Carlo errors, as in the numbers of `monte_carlo_finding`. No
+    `blur` holds the largest Monte Carlo errors, as in the numbers of `check_monte_carlo`. No
     detection limit is below them.
     """
     why = obstacle(draws)
     if why:
         nothing = np.full(draws.size, np.nan)
-        result = Implied(nothing, nothing, nothing, nothing, joint=True, gradients=0)
+        result = GradientRegression(nothing, nothing, nothing, nothing, joint=True, gradients=0)
     else:
         result = exact.at(draws, progressbar=progressbar)
         if result.wrong_sd.any() or result.wrong_mean.any():
@@ -61,7 +66,7 @@ def gradient_findings(
     return [_sds(draws.names, result, why, of_sd), _means(draws.names, result, why, of_mean)]
 
 
-def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Finding:
+def _sds(names: tuple[str, ...], result: GradientRegression, why: str, blur: float) -> Section:
     m, wrong = result.gradients, result.wrong_sd
     t, ratio, error = result.critical, result.variance_ratio, result.variance_ratio_error
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -70,7 +75,7 @@ def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Find
     figures = {"sd_ratio": sd_ratio, "sd_ratio_error": sd_ratio_error}
     title = "Sds"
     if why:
-        return Finding(title, notes=(why,), figures=figures)
+        return Section(title, notes=(why,), figures=figures)
     measured = np.isfinite(ratio) & np.isfinite(error) & (ratio > 0)  # no variance is below zero
     largest = np.max(error, where=measured, initial=0.0)
     limit = max(50 * t * largest, 50 * VARIANCE_TOLERANCE, blur) if measured.any() else np.nan
@@ -112,10 +117,10 @@ def _sds(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Find
             "normal there (or a manifold), or the draws are far from the posterior."
         )
     numbers = {"gradient_draws": m, "critical_value": t, "sd_detection_limit_percent": limit}
-    return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
+    return Section(title, tuple(alarms), passed, tuple(notes), figures, numbers)
 
 
-def _means(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Finding:
+def _means(names: tuple[str, ...], result: GradientRegression, why: str, blur: float) -> Section:
     m, wrong = result.gradients, result.wrong_mean
     t, delta, error = result.critical, result.mean_error, result.mean_error_error
     figures = {"mean_error": delta, "mean_error_error": error}
@@ -123,7 +128,7 @@ def _means(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Fi
     if not (why or result.joint):
         why = f"An error of a mean needs two gradients for each coordinate: {m} are too few."
     if why:
-        return Finding(title, notes=(why,), figures=figures)
+        return Section(title, notes=(why,), figures=figures)
     measured = np.isfinite(delta) & np.isfinite(error)
     largest = np.max(error, where=measured, initial=0.0)
     limit = max(t * largest, MEAN_TOLERANCE, blur) if measured.any() else np.nan
@@ -151,4 +156,4 @@ def _means(names: tuple[str, ...], result: Implied, why: str, blur: float) -> Fi
         who = listed([names[i] for i in np.flatnonzero(~measured)])
         notes.append(f"Not conclusive for {who}: no mean is implied, as no sd is.")
     numbers = {"mean_detection_limit_sds": limit}
-    return Finding(title, tuple(alarms), passed, tuple(notes), figures, numbers)
+    return Section(title, tuple(alarms), passed, tuple(notes), figures, numbers)

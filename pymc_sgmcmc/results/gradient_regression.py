@@ -12,7 +12,13 @@ import numpy as np
 
 from pymc_sgmcmc._utils.significance import ALPHA, critical, is_wrong
 
-__all__ = ["BLOCKS", "MEAN_TOLERANCE", "VARIANCE_TOLERANCE", "Implied", "implied"]
+__all__ = [
+    "BLOCKS",
+    "MEAN_TOLERANCE",
+    "VARIANCE_TOLERANCE",
+    "GradientRegression",
+    "regress_gradients",
+]
 
 BLOCKS = 20
 """Number of blocks of consecutive draws that the jackknife leaves out in turn."""
@@ -26,7 +32,7 @@ MEAN_TOLERANCE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Implied:
+class GradientRegression:
     """Reported against implied variances and means, (d,), with jackknife standard errors.
 
     Attributes
@@ -49,7 +55,7 @@ class Implied:
     joint: bool
     gradients: int
 
-    def among(self, which: np.ndarray) -> "Implied":
+    def embed(self, which: np.ndarray) -> "GradientRegression":
         """Return the figures in longer vectors, at the positions `which`, and NaN elsewhere."""
         if which.all():
             return self
@@ -77,7 +83,9 @@ class Implied:
 
 
 @np.errstate(invalid="ignore", over="ignore")
-def implied(q: np.ndarray, index: np.ndarray, gradients: np.ndarray) -> Implied:
+def regress_gradients(
+    q: np.ndarray, index: np.ndarray, gradients: np.ndarray
+) -> GradientRegression:
     """Compare all draws with the variances and means that gradients at some of them imply.
 
     Parameters
@@ -101,7 +109,7 @@ def implied(q: np.ndarray, index: np.ndarray, gradients: np.ndarray) -> Implied:
         ratio, error = (_jointly if joint else _singly)(z[kept], g[kept], z_mean, z_variance)
         ratios.append(ratio)
         errors.append(error)
-    return Implied(
+    return GradientRegression(
         ratios[0],
         _jackknife(ratios[1:]),
         errors[0],

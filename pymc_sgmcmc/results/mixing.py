@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.text import listed
-from pymc_sgmcmc.chain.findings import Alarm, Finding
 from pymc_sgmcmc.model.unconstrain import FlatDraws
+from pymc_sgmcmc.results.section import Section
 
-__all__ = ["Mixing", "mixing", "mixing_finding"]
+__all__ = ["Mixing", "check_mixing", "mixing"]
 
 R_HAT = 1.05
 """Largest R-hat without an alarm. Above it chains, or halves of a chain, differ in place or
@@ -80,7 +81,7 @@ def mixing(draws: FlatDraws) -> Mixing:
     return Mixing(r_hat, ess, ess_of_square, examined, constant, not_finite)
 
 
-def mixing_finding(draws: FlatDraws) -> Finding:
+def check_mixing(draws: FlatDraws) -> Section:
     """Return the finding on mixing. Without an alarm, all other checks are conclusive."""
     figures = mixing(draws)
     chains, size = len(draws.values), draws.size
@@ -135,7 +136,7 @@ def mixing_finding(draws: FlatDraws) -> Finding:
             f"effective size {least[j]:.0f} ({names[j]}; alarm below {ESS})."
         )
     keys = ("r_hat", "ess", "ess_of_square")
-    return Finding(
+    return Section(
         "Mixing", tuple(alarms), passed, tuple(notes), {k: getattr(figures, k) for k in keys}
     )
 

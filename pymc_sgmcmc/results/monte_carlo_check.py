@@ -2,19 +2,20 @@
 
 import numpy as np
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.text import aligned, listed
-from pymc_sgmcmc.chain.findings import Alarm, Finding
 from pymc_sgmcmc.chain.promises import MEAN_PROMISE, SD_PROMISE, TIMES, rounded_up
 from pymc_sgmcmc.results.monte_carlo import MonteCarlo
+from pymc_sgmcmc.results.section import Section
 
-__all__ = ["monte_carlo_finding", "monte_carlo_table"]
+__all__ = ["check_monte_carlo", "monte_carlo_table"]
 
 
-def monte_carlo_finding(figures: MonteCarlo) -> Finding:
+def check_monte_carlo(figures: MonteCarlo) -> Section:
     """Return the finding on Monte Carlo errors, with an alarm if the promises may be broken."""
     title, known = "Monte Carlo", np.isfinite(figures.mean_bound + figures.sd_bound)
     if not known.any():
-        return Finding(title, notes=("There are too few draws, or none of them moves.",))
+        return Section(title, notes=("There are too few draws, or none of them moves.",))
     mean, sd = figures.mean_bound / MEAN_PROMISE, figures.sd_bound / SD_PROMISE
     worst = np.where(known, np.fmax(mean, sd), 0.0)
     alarms, passed = [], ""
@@ -41,7 +42,7 @@ def monte_carlo_finding(figures: MonteCarlo) -> Finding:
         "mean_monte_carlo_sds": float(np.nanmax(figures.mean_bound)),
         "sd_monte_carlo_percent": 100 * float(np.nanmax(figures.sd_bound)),
     }
-    return Finding(title, tuple(alarms), passed, numbers=numbers)
+    return Section(title, tuple(alarms), passed, numbers=numbers)
 
 
 def monte_carlo_table(figures: MonteCarlo, rows: int) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_sgmcmc._utils.argument_rows import STATS_OF
 from pymc_sgmcmc._utils.arguments import takes
 from pymc_sgmcmc._utils.text import aligned
-from pymc_sgmcmc.chain.state import TUNED_STATS
+from pymc_sgmcmc.chain.stats import TUNED_STATS
 
 __all__ = ["report"]
 

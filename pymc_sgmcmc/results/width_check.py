@@ -1,4 +1,4 @@
-"""Finding on the width of the draws, from the running sums of all chains."""
+"""Section on the width of the draws, from the running sums of all chains."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -7,31 +7,32 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.significance import ALPHA, critical, excess
 from pymc_sgmcmc._utils.text import listed
-from pymc_sgmcmc.chain.cause import cause, times_of
-from pymc_sgmcmc.chain.findings import Alarm, Finding
 from pymc_sgmcmc.chain.stored_sums import running_sums, samplers_in
-from pymc_sgmcmc.chain.width import KINDS, POOLED_TOLERANCE, TOLERANCE
+from pymc_sgmcmc.chain.width import KINDS, POOLED_TOLERANCE, TOLERANCE, width_ratio
+from pymc_sgmcmc.chain.width_messages import describe_ratio, explain_width
+from pymc_sgmcmc.results.section import Section
 
-__all__ = ["NOTHING", "WidthOfChains", "judged_sums", "width_finding"]
+__all__ = ["NO_SUMS", "CombinedWidth", "check_width", "sums_with_errors"]
 
 TITLE = "Width"
 
 _FOREIGN = "Only the step methods of this package keep what it takes."
-NOTHING = (
+NO_SUMS = (
     "There is nothing to judge it by: chains have fewer than 250 draws after tuning (or since "
     "their last divergence), or their step size changes, or batches are not drawn independently "
     "(batches='epochs'), or variables are on manifolds."
 )
 
 
-def width_finding(
+def check_width(
     idata: Any,
     names: Sequence[str],
     places: Sequence[int],
     blur: Mapping[str, float] = MappingProxyType({}),
-) -> Finding:
+) -> Section:
     """Judge the variance ratios W that chains of this package store.
 
     Parameters
@@ -42,7 +43,7 @@ def width_finding(
     places : sequence of int
         The index of each coordinate among all value variables of the model.
     blur : mapping
-        The largest Monte Carlo errors, as in the numbers of `monte_carlo_finding`. No detection
+        The largest Monte Carlo errors, as in the numbers of `check_monte_carlo`. No detection
         limit is below them.
     """
     figures = {name: np.full(len(names), np.nan) for name in ("width", "width_error")}
@@ -50,15 +51,15 @@ def width_finding(
     index = {place: i for i, place in enumerate(places)}
     alarms, limits, notes = [], [], [] if samplers else [_FOREIGN]
     for sampler in range(samplers):
-        sums = judged_sums(idata, sampler)
+        sums = sums_with_errors(idata, sampler)
         if not sums.sizes["chain"]:
-            notes.append(NOTHING)
+            notes.append(NO_SUMS)
             continue
         seen = [
-            width for kind in KINDS if not np.isnan((width := WidthOfChains(sums, kind)).pooled)
+            width for kind in KINDS if not np.isnan((width := CombinedWidth(sums, kind)).pooled)
         ]
         if not seen:
-            notes.append(NOTHING)
+            notes.append(NO_SUMS)
             continue
         alarms += _alarms(sums, seen, [names[index[place]] for place in seen[0].places])
         limits += [width.limit for width in seen]
@@ -81,16 +82,16 @@ def width_finding(
             "By the gradients that the chains saw, the variances are right. Sd errors below "
             f"{limit:.0f} % would not have been seen."
         )
-    return Finding(TITLE, tuple(alarms), passed, tuple(notes), figures)
+    return Section(TITLE, tuple(alarms), passed, tuple(notes), figures)
 
 
-def judged_sums(idata: Any, sampler: int) -> xr.Dataset:
+def sums_with_errors(idata: Any, sampler: int) -> xr.Dataset:
     """Return the running sums of those chains of a step method that know the errors of W."""
     sums = running_sums(idata, sampler)
     return sums.isel(chain=(sums.freedom > 0).any("coordinate"))
 
 
-class WidthOfChains:
+class CombinedWidth:
     """W of one kind over all chains.
 
     Each chain may have a metric of its own. Averages are over the directions of all chains with the
@@ -104,7 +105,7 @@ class WidthOfChains:
         W, its standard error, and the part of W that gradient noise adds.
     impossible : array of bool
         Mask of coordinates whose W is negative or not finite, and proves nothing.
-    times : array
+    critical : array
         Least number of standard errors at which a deviation is significant.
     excess : array
         Significant deviation beyond the tolerance; above 0 there is an alarm.
@@ -115,7 +116,7 @@ class WidthOfChains:
     """
 
     def __init__(self, sums: xr.Dataset, kind: str):
-        each = sums.qg - sums.q * sums.g_at_q if kind == "direct" else sums.virial
+        each = width_ratio(kind, sums, sums.direct_correction / sums.steps)
         errors = sums[f"{kind}_spread"] / np.sqrt(sums.steps)
         known = np.isfinite(sums.place.values)
         places, group = np.unique(sums.place.values[known], return_inverse=True)
@@ -128,12 +129,10 @@ class WidthOfChains:
         self.ratio, self.error = total(each) / number, np.sqrt(total(errors**2)) / number
         self.noise = total(sums.noise) / number
         freedom = sums.freedom.max("coordinate").values
-        self.times = times = np.array(
-            [critical(ALPHA, n * freedom.mean(), len(places)) for n in number]
-        )
+        self.critical = np.array([critical(ALPHA, n * freedom.mean(), len(places)) for n in number])
         self.impossible = ~(np.isfinite(self.ratio + self.error) & (self.ratio > 0))
-        self.excess = excess(self.ratio, self.error, TOLERANCE, times)
-        self.limit = float(np.nanmax(times * self.error, initial=0.0))
+        self.excess = excess(self.ratio, self.error, TOLERANCE, self.critical)
+        self.limit = float(np.nanmax(self.critical * self.error, initial=0.0))
         # Every stored coordinate holds the pooled values; if d is large, some are not stored yet.
         pooled = sums[f"pooled_{kind}"].max("coordinate").values
         spread = sums[f"pooled_{kind}_spread"].max("coordinate").values
@@ -144,20 +143,21 @@ class WidthOfChains:
         self.pooled_excess = float(excess(self.pooled, self.pooled_error, POOLED_TOLERANCE, once))
 
 
-def _alarms(sums: xr.Dataset, seen: Sequence[WidthOfChains], names: Sequence[str]) -> list[Alarm]:
+def _alarms(sums: xr.Dataset, seen: Sequence[CombinedWidth], names: Sequence[str]) -> list[Alarm]:
     worst = max(seen, key=lambda width: width.excess.max())
     off = [k for k in np.argsort(-worst.excess) if worst.excess[k] > 0]
     if off:
         phrases = [
-            f"that along {names[k]} is {times_of(worst.ratio[k], worst.error[k])}" for k in off
+            f"that along {names[k]} is {describe_ratio(worst.ratio[k], worst.error[k])}"
+            for k in off
         ]
         text, ratio, noise = listed(phrases), worst.ratio[off[0]], worst.noise[off[0]]
     else:
         worst = max(seen, key=lambda width: width.pooled_excess)
         if worst.pooled_excess <= 0:
             return []
-        text = f"on average over all coordinates it is {times_of(worst.pooled, worst.pooled_error)}"
         ratio, noise = worst.pooled, float(worst.noise.mean())
+        text = f"on average over all coordinates it is {describe_ratio(ratio, worst.pooled_error)}"
     temperature = float(sums.temperature.max())
     said = f"By the gradients that the chains saw, variances are wrong: {text}. "
-    return [Alarm("width", said + cause(temperature, ratio, noise))]
+    return [Alarm("width", said + explain_width(temperature, ratio, noise))]

@@ -30,7 +30,7 @@ class AmortisedMetropolis(Momentum):
     name = "amagold"
     corrects = True
     trajectories = True
-    judges_draws = True
+    accepts_draws = True
     kept_energy = ("u",)
     learned = ("factor",)
     stats = ("acceptance", "factor")
@@ -53,7 +53,7 @@ class AmortisedMetropolis(Momentum):
     def step_bias(self, h, curvature):
         return h**2 * curvature / 4  # of what is proposed
 
-    def judge(self, start, end, normal, draw, *, tuning):
+    def accept_draw(self, start, end, normal, draw, *, tuning):
         end = dict(end)
         log_ratio = (start["u"] - end["u"] + float(end["r"])) / self.temperature
         acceptance = math.exp(min(log_ratio, 0.0)) if np.isfinite(log_ratio) else 0.0

@@ -7,8 +7,9 @@ from typing import ClassVar, final
 from pymc_sgmcmc._utils.constraints import Positive
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
-from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting
+from pymc_sgmcmc.dynamics.splittings import split
 from pymc_sgmcmc.dynamics.thermostats import Scalar
+from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["gSGNHT"]

@@ -37,14 +37,13 @@ class ScaleAdapted(Momentum):
     @property
     def rmsprop(self) -> RMSProp:
         """Its metric."""
-        return RMSProp(self.decay, self.damping)
+        return RMSProp(self.decay, self.damping, tunes_step=self.setting.tunes_step)
 
     def initial_state(self, rng, context):
         return super().initial_state(rng, context) | self.rmsprop.start(self.size)
 
     def coefficients(self, context):
-        tunes = self.setting.tunes_step
-        scales = self.rmsprop.coefficients(context.n_rows, tunes_step=tunes)
+        scales = self.rmsprop.coefficients(context.n_rows)
         share = float(self.subtracts and context.batched) * scales["rows"] ** 2
         return super().coefficients(context) | scales | {"share": share}
 
@@ -52,8 +51,7 @@ class ScaleAdapted(Momentum):
         return self.rmsprop.planned(steps, tuning=tuning)
 
     def longest_step(self, curvature):
-        known = self.setting.tunes_step  # and then the metric is below 1
-        return super().longest_step(curvature) if known else np.inf
+        return self.rmsprop.longest_step(super().longest_step(curvature))
 
     def widening(self, rate, context):
         v = context.state["v"]
@@ -62,8 +60,8 @@ class ScaleAdapted(Momentum):
         rate, subtracted = adapted * rate, adapted * subtracted / 2
         return (rate - np.minimum(subtracted, self.capacity())) / self.capacity()
 
-    def message(self, draw, inner_steps, steps, *, tuning):
-        return self.rmsprop.message(self.name, draw, tuning=tuning)
+    def alarm(self, draw, inner_steps, steps, *, tuning):
+        return self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
     def virial(self, q, p, v, *, g, h, damping, friction, **numbers):
         return virial(self.scheme, p, pt.sqrt(metric(v, damping)) * g, h, friction)

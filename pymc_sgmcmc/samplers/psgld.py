@@ -31,7 +31,7 @@ class PreconditionedLangevin(Langevin):
     @property
     def rmsprop(self) -> RMSProp:
         """Its metric."""
-        return RMSProp(self.decay, self.damping, rests=not self.gamma)
+        return RMSProp(self.decay, self.damping, not self.gamma, self.setting.tunes_step)
 
     @property
     def descends(self):
@@ -41,8 +41,7 @@ class PreconditionedLangevin(Langevin):
         return self.rmsprop.start(self.size)
 
     def coefficients(self, context):
-        tunes = self.setting.tunes_step
-        scales = self.rmsprop.coefficients(context.n_rows, tunes_step=tunes)
+        scales = self.rmsprop.coefficients(context.n_rows)
         return scales | {"temperature": self.temperature}
 
     def planned(self, steps, *, tuning):
@@ -52,14 +51,13 @@ class PreconditionedLangevin(Langevin):
         return np.nan if self.gamma else super().step_bias(h, curvature)
 
     def longest_step(self, curvature):
-        known = self.setting.tunes_step  # and then the metric is below 1
-        return super().longest_step(curvature) if known else np.inf
+        return self.rmsprop.longest_step(super().longest_step(curvature))
 
     def widening(self, rate, context):
         return rate * self.rmsprop.metric(context.state["v"]) / self.temperature
 
-    def message(self, draw, inner_steps, steps, *, tuning):
-        return self.rmsprop.message(self.name, draw, tuning=tuning)
+    def alarm(self, draw, inner_steps, steps, *, tuning):
+        return self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
     def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
         return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
 
-import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice, Either, Numbers, Word
@@ -64,7 +63,7 @@ class AnnealedThermostat(Thermostatted):
     @property
     def rmsprop(self) -> RMSProp:
         """Its metric."""
-        return RMSProp(self.decay, self.damping, rests=self.keeps_its_law)
+        return RMSProp(self.decay, self.damping, self.keeps_its_law, self.setting.tunes_step)
 
     def initial_state(self, rng, context):
         return super().initial_state(rng, context) | self.rmsprop.start(self.size)
@@ -72,8 +71,7 @@ class AnnealedThermostat(Thermostatted):
     def coefficients(self, context):
         diffusion = per_coordinate("diffusion", self.rate, self.size)
         mass = self.bath.mass(self.thermal_mass, 1.0)
-        tunes = self.setting.tunes_step
-        scales = self.rmsprop.coefficients(context.n_rows, tunes_step=tunes)
+        scales = self.rmsprop.coefficients(context.n_rows)
         return scales | {"diffusion": diffusion, "mass": mass}
 
     def planned(self, steps, *, tuning):
@@ -81,17 +79,16 @@ class AnnealedThermostat(Thermostatted):
         return decay | self.cooling.planned(steps, self.temperature)
 
     def longest_step(self, curvature):
-        known = self.setting.tunes_step  # and then the metric is below 1
-        return super().longest_step(curvature) if known else np.inf
+        return self.rmsprop.longest_step(super().longest_step(curvature))
 
     def settled(self, rate, context):
         adapted = self.rmsprop.metric(context.state["v"])
         G = adapted**0.5 if self.by_metric else self.diffusion
         return float((G + adapted * rate / self.temperature).mean())
 
-    def message(self, draw, inner_steps, steps, *, tuning):
-        refines = self.cooling.message(self.name, draw, inner_steps, steps)
-        return refines or self.rmsprop.message(self.name, draw, tuning=tuning)
+    def alarm(self, draw, inner_steps, steps, *, tuning):
+        refines = self.cooling.alarm(self.name, draw, inner_steps, steps)
+        return refines or self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
     def update(self, q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion,
                mass):  # fmt: skip

@@ -8,7 +8,8 @@ import pytensor.tensor as pt
 from pymc_sgmcmc._utils.constraints import Numbers
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Momentum
-from pymc_sgmcmc.dynamics.splittings import spelled, split, splitting, virial
+from pymc_sgmcmc.dynamics.splittings import split, virial
+from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["SGHMC"]

@@ -12,19 +12,16 @@ import functools
 import hashlib
 import random
 import sys
-import sysconfig
 import types
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Fingerprints", "NotIdentified", "is_library"]
+from pymc_sgmcmc.saving.libraries import is_library, name_and_version, version_of
 
-DEPENDENCIES = {"arviz", "numba", "numpy", "pandas", "pymc", "pymc_sgmcmc", "pytensor", "scipy",
-                "xarray"}  # fmt: skip
-"""Packages whose version is not part of the identity of their objects."""
+__all__ = ["Fingerprints", "NotIdentified"]
+
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), range)
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -105,7 +102,7 @@ class Fingerprints:
         if isinstance(value, GENERATORS):
             return "random numbers", cls.__name__
         if isinstance(value, types.ModuleType):
-            return "module", value.__name__, _version(value.__name__)
+            return "module", value.__name__, version_of(value.__name__)
         if isinstance(value, types.CodeType):
             return self._code(value)
         if isinstance(value, types.FunctionType):
@@ -153,7 +150,7 @@ class Fingerprints:
         around = function.__defaults__, function.__kwdefaults__ or {}, cells
         attributes = {k: v for k, v in vars(function).items() if not k.startswith("__")}
         if is_library(function.__module__):
-            return "named function", *_name(function), *self._each(around)
+            return "named function", *name_and_version(function), *self._each(around)
         code = function.__code__
         return ("function", *self._each((code, *around, attributes)),
                 *self._globals(function))  # fmt: skip
@@ -189,7 +186,7 @@ class Fingerprints:
     def _builtin(self, value: Any) -> tuple:
         owner = value.__self__
         if owner is None or isinstance(owner, types.ModuleType):
-            return "builtin", *_name(value)
+            return "builtin", *name_and_version(value)
         return "builtin method", value.__name__, self.digest(owner)
 
     def _named(self, value: Any, *modules: types.ModuleType) -> tuple:
@@ -201,7 +198,7 @@ class Fingerprints:
 
     def _class(self, cls: type) -> tuple:
         if is_library(cls.__module__):
-            return "named class", *_name(cls)
+            return "named class", *name_and_version(cls)
         kept = {
             name: value
             for name, value in vars(cls).items()
@@ -239,29 +236,3 @@ def _content(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return "an empty cell"
-
-
-def _name(value: Any) -> tuple[str, str, str]:
-    module = getattr(value, "__module__", None) or ""
-    return module, getattr(value, "__qualname__", value.__name__), _version(module)
-
-
-def _version(module: str) -> str:
-    package = module.partition(".")[0]
-    if package in DEPENDENCIES:
-        return ""
-    return str(getattr(sys.modules.get(package), "__version__", ""))
-
-
-@functools.cache
-def is_library(module: str | None) -> bool:
-    """Return whether the module is an installed or standard library, not the user's code."""
-    if not module:
-        return False
-    package = module.partition(".")[0]
-    if package in DEPENDENCIES or package in sys.stdlib_module_names:
-        return package != "__main__"
-    file = getattr(sys.modules.get(package), "__file__", None)
-    paths = sysconfig.get_paths()
-    installed = [Path(paths[name]) for name in ("purelib", "platlib")]
-    return file is not None and any(path in Path(file).parents for path in installed)

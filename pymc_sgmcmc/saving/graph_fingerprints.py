@@ -12,7 +12,8 @@ from pytensor.graph.traversal import toposort
 from pytensor.graph.type import Type
 from pytensor.tensor.random.type import RandomType
 
-from pymc_sgmcmc.saving.fingerprints import Fingerprints, NotIdentified, is_library
+from pymc_sgmcmc.saving.fingerprints import Fingerprints, NotIdentified
+from pymc_sgmcmc.saving.libraries import is_library
 
 __all__ = ["GraphFingerprints", "describe_model", "value_of_data"]
 

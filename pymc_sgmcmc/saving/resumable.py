@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from pymc import Model
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flat_statname, flatten_steps
 
@@ -18,7 +19,7 @@ from pymc_sgmcmc.saving.state_text import leaf_in_text, state_from_text, state_t
 from pymc_sgmcmc.saving.storable import check_storable
 from pymc_sgmcmc.step.pymc_versions import ChainCompound
 
-__all__ = ["Resumable", "sampled_identity"]
+__all__ = ["RESUMABLE", "Resumable", "model_of_step", "sampled_identity"]
 
 
 def _steps(name: str, value: Any) -> None:
@@ -164,3 +165,23 @@ class Resumable(CheckedArguments, ChainCompound):
 def sampled_identity(snapshot: str) -> dict[str, Any]:
     """Return the identity of the run in a snapshot."""
     return json.loads(leaf_in_text(snapshot, "identity"))
+
+
+def _check_resumable(name: str, step: Any) -> None:
+    if not isinstance(step, Resumable):
+        raise TypeError(
+            f"{name}={step!r} keeps no snapshots of its state: sample with Resumable(step)."
+        )
+
+
+RESUMABLE = Ruled("Resumable(step)", _check_resumable, lambda: [None, 3, "x"])
+"""What an argument `step` of functions on saved runs must be."""
+
+
+def model_of_step(step: Resumable, model: Any) -> Model:
+    """Return the model of `step`; raise ValueError if another is given."""
+    if step.model is None:  # a copy
+        return model_of(model)
+    if model is not None and model is not step.model:
+        raise ValueError("model= is not the model that Resumable(step) was built on.")
+    return step.model

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc._utils.alarm import Alarm
+
 __all__ = ["leaf_in_text", "state_from_text", "state_to_text"]
 
 
@@ -47,6 +49,8 @@ def _encode(value: Any) -> Any:
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         data = b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
         return {kind: [value.dtype.str, list(value.shape), data]}
+    if isinstance(value, Alarm):
+        return {"alarm": [value.kind, value.text, value.level]}
     if (names := _fields(value)) is not None:
         return {"record": {name: _encode(getattr(value, name)) for name in names}}
     if isinstance(value, dict):
@@ -70,6 +74,8 @@ def _decode(data: Any, like: Any) -> Any:
             raise ValueError(f"the saved state holds an array of type {dtype!r}")
         array = np.frombuffer(b64decode(text), dtype=dtype).reshape(shape)
         return array.copy() if kind == "array" else array[()]
+    if kind == "alarm":  # a queue that is empty in `like` has no class for it
+        return Alarm(*content)
     if kind == "record":
         names = _fields(like)
         if names is None or set(names) != set(content):

@@ -15,16 +15,18 @@ from pymc_sgmcmc.chain.at_rest import (
     is_finite_at,
     noise_batches,
 )
-from pymc_sgmcmc.chain.chain import Chain, initial_chain_state
+from pymc_sgmcmc.chain.chain import Chain
 from pymc_sgmcmc.chain.frame import context_of
 from pymc_sgmcmc.chain.kernel import Kernel, arrays
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
+from pymc_sgmcmc.chain.start import initial_chain_state
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.normal_stream import Noise
 from pymc_sgmcmc.distributions.manifolds import manifold_of
-from pymc_sgmcmc.dynamics.algorithm import Algorithm, Setting
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.schedules import Constant
+from pymc_sgmcmc.dynamics.setting import Setting
 from pymc_sgmcmc.dynamics.space import Space
 from pymc_sgmcmc.model.gradient_flow import refuse_without_gradient
 from pymc_sgmcmc.model.initial_points import Starts
@@ -142,7 +144,7 @@ def warm_up(chain: Chain) -> None:
         evaluate_at_rest(parts, state, frame, start, rows, 2, every=2)
     if parts.tuner is not None:
         parts.target.value_and_gradient(start, [np.zeros(1, int) for _ in parts.target.groups])
-    if parts.algorithm.judges_draws:
+    if parts.algorithm.accepts_draws:
         parts.target.value_and_gradient(start)
 
 

@@ -1,9 +1,7 @@
 """PyMC's step method: arguments in, a chain made of parts, draws out."""
 
-import inspect
 import logging
 from copy import copy
-from dataclasses import MISSING, fields
 from operator import itemgetter
 from threading import get_ident
 from typing import Any, ClassVar, Self
@@ -20,7 +18,8 @@ from pymc_sgmcmc._utils.constraints import Instance, Optional
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc.chain.chain import Chain
 from pymc_sgmcmc.chain.parts import Parts
-from pymc_sgmcmc.chain.state import STAGES, STATS, TUNED_STATS, ChainState
+from pymc_sgmcmc.chain.state import ChainState
+from pymc_sgmcmc.chain.stats import STATS, stats_of
 from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
 from pymc_sgmcmc.compile.backend import one_thread_in_workers
 from pymc_sgmcmc.compile.compiling import one_at_a_time
@@ -33,6 +32,7 @@ from pymc_sgmcmc.step.owner import Owner
 from pymc_sgmcmc.step.progress import progress_columns, progress_updates
 from pymc_sgmcmc.step.pymc_versions import ChainStep
 from pymc_sgmcmc.step.refusals import refuse_target
+from pymc_sgmcmc.step.signature import signature_of, split_arguments
 
 __all__ = ["SGMCMC"]
 
@@ -163,7 +163,7 @@ class SGMCMC(CheckedArguments, ChainStep):
         cls.arguments = {"algorithm": None} | own
         cls.name = algorithm.name
         cls.stats_dtypes_shapes = STATS | {name: (np.float64, []) for name in algorithm.stats}
-        cls.__signature__ = _signature_of(cls)
+        cls.__signature__ = signature_of(cls)
 
     @classmethod
     def argument_names(cls) -> list[str]:
@@ -191,7 +191,7 @@ class SGMCMC(CheckedArguments, ChainStep):
 
     @one_at_a_time()
     def __init__(self, vars: Any = None, *, algorithm: Algorithm | None = None, **given):
-        own, shared = self._split(given)
+        own, shared = self.complete(*split_arguments(type(self), given))
         if self.algorithm_class is not None:
             algorithm = self.algorithm_class(**own)
         elif algorithm is None:
@@ -229,21 +229,9 @@ class SGMCMC(CheckedArguments, ChainStep):
         twin.chain, twin._owner = copy(self.chain), copy(self._owner)
         return twin
 
-    def _split(self, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the sampler's own arguments and the shared ones, complete."""
-        shared = {name: value for name, value in given.items() if name in SHARED}
-        own = {name: value for name, value in given.items() if name not in SHARED}
-        missing = [name for name in _required(type(self)) if name not in given]
-        if missing:
-            words = ", ".join(map(repr, missing))
-            raise TypeError(f"{type(self).__name__}() is missing the argument {words}.")
-        return self.complete(own, shared)
-
     def _declare_stats(self, parts: Parts) -> None:
         """Tell PyMC which sample stats there are."""
-        stats = STATS | {name: (np.float64, []) for name in parts.algorithm.stats}
-        stats |= TUNED_STATS if parts.tuner is not None else {}
-        stats |= STAGES if parts.explores(np.zeros(1)) is not None else {}
+        stats = stats_of(parts)
         self.stats_dtypes = [{name: dtype for name, (dtype, _) in stats.items()}]
         # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
         stats |= {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
@@ -313,30 +301,4 @@ class SGMCMC(CheckedArguments, ChainStep):
         return progress_updates(self.stats_dtypes_shapes)
 
 
-def _required(cls: type[SGMCMC]) -> list[str]:
-    """Return the arguments of a sampler that must be given."""
-    algorithm = cls.algorithm_class
-    own = [] if algorithm is None else [
-        one.name for one in fields(algorithm)
-        if "constraint" in one.metadata and one.default is MISSING
-    ]  # fmt: skip
-    return [*own, *cls.required]
-
-
-def _signature_of(cls: type[SGMCMC]) -> inspect.Signature:
-    """Return what `help` and editors say that a sampler takes."""
-    Parameter, keyword = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
-    parameters = [Parameter("vars", Parameter.POSITIONAL_OR_KEYWORD, default=None)]
-    parameters += [Parameter(name, keyword) for name in cls.required]
-    if cls.algorithm_class is None:
-        parameters.append(Parameter("algorithm", keyword, default=None))
-    for one in fields(cls.algorithm_class or Arguments):
-        if "constraint" in one.metadata:
-            default = Parameter.empty if one.default is MISSING else one.default
-            parameters.append(Parameter(one.name, keyword, default=default))
-    if cls.algorithm_class is not None:
-        parameters.append(Parameter("kwargs", Parameter.VAR_KEYWORD))
-    return inspect.Signature(parameters)
-
-
-SGMCMC.__signature__ = _signature_of(SGMCMC)
+SGMCMC.__signature__ = signature_of(SGMCMC)

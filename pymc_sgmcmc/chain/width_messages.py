@@ -1,24 +1,20 @@
-"""Causes of draws that are too wide or too narrow, and remedies."""
+"""Texts on draws that are too wide or too narrow: how much, why, and the remedy."""
 
-__all__ = ["cause", "percent", "times_of"]
-
-
-def percent(ratio: float) -> str:
-    """Return the error of an sd in percent, as text, if its variance is off by `ratio`."""
-    return f"{100 * (max(ratio, 0.0) ** 0.5 - 1):+.0f} %"
+__all__ = ["describe_ratio", "explain_width"]
 
 
-def times_of(ratio: float, error: float) -> str:
+def describe_ratio(ratio: float, error: float) -> str:
     """Return a variance ratio in words; a ratio of 0 or less means that there is none."""
     if ratio <= 0:
         return (
             "not to be had: the draws move downhill with their gradient, as in no posterior (the "
             "chain is still on its way, or has not mixed)"
         )
-    return f"{ratio:.2f} ± {error:.2f} times what it should be, the sd {percent(ratio)}"
+    sd = f"{100 * (ratio**0.5 - 1):+.0f} %"
+    return f"{ratio:.2f} ± {error:.2f} times what it should be, the sd {sd}"
 
 
-def cause(temperature: float, ratio: float, noise: float) -> str:
+def explain_width(temperature: float, ratio: float, noise: float) -> str:
     """Return a text with the cause of a variance `ratio` times too large, and the remedy.
 
     `noise` is the part of the ratio that gradient noise adds, NaN if unknown.

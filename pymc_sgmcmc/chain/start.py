@@ -1,0 +1,100 @@
+"""How a chain starts: its state before all draws, and where the first draw begins."""
+
+import logging
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from pymc.exceptions import SamplingError
+
+from pymc_sgmcmc._utils.alarm import Alarm
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.chain.at_rest import is_finite_at
+from pymc_sgmcmc.chain.divergences import FARTHEST, Bounds, start_alarm
+from pymc_sgmcmc.chain.evidence import Evidence
+from pymc_sgmcmc.chain.frame import Frame, context_before_draw
+from pymc_sgmcmc.chain.parts import Parts
+from pymc_sgmcmc.chain.running_sums import RunningSums
+from pymc_sgmcmc.chain.state import ChainState
+from pymc_sgmcmc.posterior.batch_sources import BatchSource
+from pymc_sgmcmc.posterior.nonfinite import culprit
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.tuned import Tuned
+
+__all__ = ["begin", "initial_chain_state"]
+
+_log = logging.getLogger("pymc.sgmcmc")
+
+STARTS = 3
+"""Jittered starts from which the posterior is looked for."""
+
+
+def initial_chain_state(target: Target, source: BatchSource, untuned: Coordinates) -> ChainState:
+    """Return the state of a chain that has not begun; `untuned`: its coordinates before tuning."""
+    return ChainState(
+        batch_states=(source.start,) * len(target.groups),
+        running_sums=RunningSums.start(np.zeros(target.size)),
+        evidence=Evidence.empty(target.size),
+        tuned=Tuned.untuned(target.batch_sizes, untuned),
+    )
+
+
+def begin(
+    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, Alarm | None]:
+    """Return where the first draw begins, and what is to be said of it; `q` is PyMC's start.
+
+    Locates the posterior where anything is tuned, and fills in what `state` carries.
+    """
+    target, alarm = parts.target, None
+    start = _find_start(parts, state, frame, q, rng)
+    if parts.tuner is not None:
+        if not state.tune:
+            raise SamplingError(
+                f"{parts.name} has settings to tune (step_size={parts.step_size!r}) and "
+                "tune=0: give pm.sample some hundred draws to tune, or give all settings."
+            )
+        state.tuned = _locate(parts, state, frame, q, start, rng)
+        start = parts.tuner.position(state.tuned, 0.5 * rng.standard_normal(len(q)))
+        if parts.plan.metric:  # the tuner deals with shorter distances
+            bounds = Bounds(reach=FARTHEST * target.size)
+            state.evidence = replace(state.evidence, bounds=bounds)
+        if not state.tuned.decrement < 2 * target.size:
+            alarm = start_alarm(parts.name, state.tuned, target)
+    context = context_before_draw(parts, state, frame.lengths)
+    state.carried = tuple(parts.algorithm.initial_state(rng, context).values())
+    if parts.normals.many:
+        state.noise_key = int(rng.integers(2**64, dtype=np.uint64))
+    state.started = True
+    return start, alarm
+
+
+def _find_start(
+    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Return a position at or, with jitter, around `q` where U is finite."""
+    is_finite = partial(is_finite_at, parts, state, frame)
+    return parts.starts.find(q, rng, is_finite, partial(culprit, parts.target), jitter=parts.jitter)
+
+
+def _locate(
+    parts: Parts,
+    state: ChainState,
+    frame: Frame,
+    q: np.ndarray,
+    start: np.ndarray,
+    rng: np.random.Generator,
+) -> Tuned:
+    """Return what is found from `start`, or from another start that `q` leads to.
+
+    A jittered start may lead to a place where numbers overflow, and the next one not.
+    """
+    for attempt in range(STARTS):
+        try:
+            return parts.tuner.start(state.tuned, start, parts.algorithm.capacity(), rng)
+        except SamplingError as error:
+            if attempt + 1 == STARTS or np.array_equal(start, q):
+                raise
+            _log.info(f"{parts.name}: the chain starts anew, from another point. {error}")
+        start = _find_start(parts, state, frame, q, rng)
+    raise AssertionError("the last attempt returns or raises")

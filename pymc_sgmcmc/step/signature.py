@@ -1,0 +1,46 @@
+"""What a sampler takes: its own arguments, fields of its algorithm, and the shared ones."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from pymc_sgmcmc.step.arguments import SHARED, Arguments
+
+__all__ = ["signature_of", "split_arguments"]
+
+
+def split_arguments(cls: type, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a sampler's own arguments and the shared ones; raise TypeError if one is missing."""
+    missing = [name for name in _required(cls) if name not in given]
+    if missing:
+        words = ", ".join(map(repr, missing))
+        raise TypeError(f"{cls.__name__}() is missing the argument {words}.")
+    own = {name: value for name, value in given.items() if name not in SHARED}
+    return own, {name: value for name, value in given.items() if name in SHARED}
+
+
+def signature_of(cls: type) -> inspect.Signature:
+    """Return what `help` and editors say that a sampler takes."""
+    Parameter, keyword = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
+    parameters = [Parameter("vars", Parameter.POSITIONAL_OR_KEYWORD, default=None)]
+    parameters += [Parameter(name, keyword) for name in cls.required]
+    if cls.algorithm_class is None:
+        parameters.append(Parameter("algorithm", keyword, default=None))
+    for one in fields(cls.algorithm_class or Arguments):
+        if "constraint" in one.metadata:
+            default = Parameter.empty if one.default is MISSING else one.default
+            parameters.append(Parameter(one.name, keyword, default=default))
+    if cls.algorithm_class is not None:
+        parameters.append(Parameter("kwargs", Parameter.VAR_KEYWORD))
+    return inspect.Signature(parameters)
+
+
+def _required(cls: type) -> list[str]:
+    """Return the arguments of a sampler that must be given."""
+    algorithm = cls.algorithm_class
+    own = [] if algorithm is None else [
+        one.name for one in fields(algorithm)
+        if "constraint" in one.metadata and one.default is MISSING
+    ]  # fmt: skip
+    return [*own, *cls.required]
