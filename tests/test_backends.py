@@ -8,7 +8,8 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.compiling import compiling
 from pymc_sgmcmc.compile.elementwise_loops import Contiguous
 from pymc_sgmcmc.compile.scatter_add import AddAt

@@ -8,8 +8,7 @@ import sys
 from contextlib import contextmanager
 from functools import wraps
 
-from pytensor.graph.rewriting.basic import node_rewriter
-from pytensor.link.c import cmodule
+from pymc_sgmcmc.compile.pytensor_internals import cmodule, node_rewriter
 
 __all__ = ["SAID", "our_rewriter", "quiet_compiler", "say_fallback"]
 

@@ -2,10 +2,9 @@
 
 from pytensor.compile import Function
 from pytensor.graph.basic import Apply
-from pytensor.link.c.op import COp
-from pytensor.link.c.type import generic
 
 from pymc_sgmcmc.compile.c_call_code import SUPPORT
+from pymc_sgmcmc.compile.pytensor_internals import COp, call_parts, generic, link
 
 __all__ = ["CallsInner", "Inner"]
 
@@ -66,10 +65,10 @@ class Inner:
     @property
     def function(self) -> Function:
         if self._function is None:
-            self._function = self._maker.create([None] * len(self._maker.inputs))
+            self._function = link(self._maker)
         return self._function
 
-    thunk = property(lambda self: self.function.vm.cthunk)
-    errors = property(lambda self: self.function.vm.error_storage)
-    inputs = property(lambda self: [cell.storage for cell in self.function.input_storage])
-    outputs = property(lambda self: [cell.storage for cell in self.function.output_storage])
+    thunk = property(lambda self: call_parts(self.function)[0])
+    errors = property(lambda self: call_parts(self.function)[1])
+    inputs = property(lambda self: call_parts(self.function)[2])
+    outputs = property(lambda self: call_parts(self.function)[3])

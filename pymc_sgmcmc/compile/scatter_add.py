@@ -5,12 +5,10 @@ graph with such an operation cannot be one C function.
 """
 
 import numpy as np
-from pytensor.compile import optdb
 from pytensor.graph.basic import Apply
-from pytensor.graph.rewriting.basic import in2out
-from pytensor.link.c.op import COp
 
 from pymc_sgmcmc.compile.additions import our_rewriter
+from pymc_sgmcmc.compile.pytensor_internals import AFTER_INPLACE, COp, register_rewrite
 from pymc_sgmcmc.compile.pytensor_versions import ADDITIONS, indices_of_addition
 
 __all__ = ["ADD_AT", "AddAt"]
@@ -136,4 +134,4 @@ def _add_at(fgraph, node):
 
 
 # Run after PyTensor has decided which operations work in place.
-optdb.register(ADD_AT, in2out(_add_at), position=101)
+register_rewrite(ADD_AT, _add_at, AFTER_INPLACE)

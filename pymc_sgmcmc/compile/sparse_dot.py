@@ -8,11 +8,11 @@ import numpy as np
 import pytensor
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
-from pytensor.link.c.op import COp
 from pytensor.scalar import upcast
 from pytensor.tensor import as_tensor_variable
 from pytensor.tensor.type import TensorType
 
+from pymc_sgmcmc.compile.pytensor_internals import COp
 from pymc_sgmcmc.compile.take_rows import AHEAD
 
 __all__ = ["SparseDot", "SparsePull", "sparse_dot", "sparse_pull"]

@@ -6,9 +6,10 @@ and is three times slower than this op; not every version has C code.
 
 import numpy as np
 from pytensor.graph.basic import Apply
-from pytensor.link.c.op import COp
 from pytensor.tensor import as_tensor_variable
 from pytensor.tensor.type import TensorType, integer_dtypes
+
+from pymc_sgmcmc.compile.pytensor_internals import COp
 
 __all__ = ["TakeRows", "take_rows"]
 
