@@ -3,19 +3,20 @@
 from pytensor.compile import Function
 from pytensor.graph.basic import Apply
 
-from pymc_sgmcmc.compile.c_call_code import SUPPORT
-from pymc_sgmcmc.compile.pytensor_internals import COp, call_parts, generic, link
+from pymc_sgmcmc.compile.c_header import HeaderOp
+from pymc_sgmcmc.compile.pytensor_internals import call_parts, generic, link
 
 __all__ = ["CallsInner", "Inner"]
 
 
-class CallsInner(COp):
+class CallsInner(HeaderOp):
     """An operation whose C code has an object ``inner_{name}`` that calls the inner function.
 
     The inner function is stored in the tag of a node, not in the operation: PyTensor writes
     operations to disk, as parts of the keys of compiled code.
     """
 
+    header, version = "c_call.h", 4
     params_type = generic
 
     def of(self, node: Apply, inner: "Inner") -> Apply:
@@ -29,15 +30,6 @@ class CallsInner(COp):
 
     def get_params(self, node):
         return node.tag.inner
-
-    def c_headers(self, **kwargs):
-        return ["<algorithm>", "<vector>"]
-
-    def c_code_cache_version(self):
-        return (3,)
-
-    def c_support_code(self, **kwargs):
-        return SUPPORT
 
     def c_support_code_struct(self, node, name):
         return f"pymc_sgmcmc_inner inner_{name};"
