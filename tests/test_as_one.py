@@ -14,6 +14,8 @@ from pymc_sgmcmc.compile.c_subgraph import Call
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.take_rows import take_rows
 
+pytestmark = pytest.mark.additions
+
 C = Backend("c")
 
 

@@ -17,6 +17,8 @@ from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.compile.take_rows import take_rows
 from tests.slow import slow_but
 
+pytestmark = pytest.mark.additions
+
 C = Backend("c")
 
 

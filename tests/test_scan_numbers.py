@@ -14,6 +14,8 @@ from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from tests.slow import slow_but
 
+pytestmark = pytest.mark.additions
+
 NUMBA = Backend("numba")
 
 TENSORS = {

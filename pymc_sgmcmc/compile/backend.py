@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 from threadpoolctl import ThreadpoolController
 
 from pymc_sgmcmc._utils.validation import one_of
-from pymc_sgmcmc.compile.additions import quiet_compiler, say_fallback
+from pymc_sgmcmc.compile.additions import is_plain, quiet_compiler, say_fallback
 from pymc_sgmcmc.compile.c_linker import OneFunction
 from pymc_sgmcmc.compile.c_loop import LOOP
 from pymc_sgmcmc.compile.c_subgraph import AS_ONE, as_one
@@ -81,6 +81,10 @@ FASTER_C = (ADD_AT, AS_ONE, CONTIGUOUS, LOOP, SQUARE_SUMS)
 class Backend:
     """Compiler of graphs: a PyTensor mode and this package's rewrites.
 
+    With the environment variable ``PYMC_SGMCMC_PLAIN=1`` the rewrites and the C code of this
+    package are left out, and PyTensor alone compiles: with the same numbers to rounding, in more
+    time. Whoever sees wrong numbers or a crash can tell so whose they are.
+
     Parameters
     ----------
     name : {"c", "numba"}
@@ -109,7 +113,7 @@ class Backend:
     @property
     def one_function(self) -> Mode | None:
         """Mode that compiles a whole graph to one C function; None unless the backend is C."""
-        if self.compile_kwargs["mode"] != "CVM":
+        if self.compile_kwargs["mode"] != "CVM" or is_plain():
             return None
         return plain_mode(Mode(OneFunction(), "fast_run")).including(*FASTER_C)
 
@@ -122,6 +126,8 @@ class Backend:
     def mode(self) -> Mode:
         """Mode with the rewrites of this package."""
         mode = self.one_function or self.plain
+        if is_plain():
+            return mode
         if self.is_numba:
             return mode.including(NUMBERS)
         return mode if isinstance(mode.linker, JITLinker) else mode.including(*FASTER_C)
@@ -158,6 +164,9 @@ class Backend:
         of the plain mode are raised.
         """
         with compiling():
+            if is_plain():
+                self._register_numba_code()
+                return self.plain_function(inputs, outputs)
             try:
                 self._register_numba_code()
                 with quiet_compiler():

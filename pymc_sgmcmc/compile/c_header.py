@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
+from pymc_sgmcmc.compile.additions import is_plain
 from pymc_sgmcmc.compile.pytensor_internals import COp
 
 __all__ = ["HEADERS", "HeaderOp"]
@@ -28,6 +29,10 @@ class HeaderOp(COp):
 
     header: ClassVar[str]
     version: ClassVar[int] = 1
+
+    def make_thunk(self, node, storage_map, compute_map, no_recycling, impl=None):
+        impl = "py" if is_plain() else impl
+        return super().make_thunk(node, storage_map, compute_map, no_recycling, impl)
 
     def c_headers(self, **kwargs):
         return [f'"{self.header}"']
