@@ -25,6 +25,15 @@ def frozen_heap():
     gc.freeze()
 
 
+def pytest_runtest_setup(item):
+    """Skip what is about our additions to PyTensor where they are left out."""
+    if item.get_closest_marker("additions"):
+        from pymc_sgmcmc.compile.additions import is_plain
+
+        if is_plain():
+            pytest.skip("PYMC_SGMCMC_PLAIN leaves out what this tests")
+
+
 @pytest.fixture(autouse=True)
 def no_fallback():
     """Nothing but tests of the fallback has it: they take back what it said."""

@@ -8,7 +8,8 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.compiling import compiling
 from pymc_sgmcmc.compile.elementwise_loops import Contiguous
 from pymc_sgmcmc.compile.scatter_add import AddAt
@@ -46,6 +47,7 @@ def test_matrix_products_use_a_blas():
     np.testing.assert_allclose(function(a, b)[0], a @ b)
 
 
+@pytest.mark.additions
 @pytest.mark.parametrize(
     "length, dtype, by_blas",
     [(5, "float64", False), (2000, "float64", True), (2000, "int64", False)],
@@ -59,6 +61,7 @@ def test_long_sums_of_squares_use_a_blas(length, dtype, by_blas):
     np.testing.assert_allclose(function(values), [values @ values, values.sum()])
 
 
+@pytest.mark.additions
 @pytest.mark.parametrize("dtype", slow_but(["float64"], ["float32", "float64", "int64"]))
 @pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 3, 2)])
 def test_elementwise_loops_are_right_for_every_layout(shape, dtype):
@@ -84,6 +87,7 @@ def test_elementwise_loops_are_right_for_every_layout(shape, dtype):
             function(a, wrong, scale)
 
 
+@pytest.mark.additions
 @pytest.mark.parametrize("dtype", slow_but(["float64"], ["float32", "float64"]))
 @pytest.mark.parametrize("axes, shape", [(1, (5, 3)), (1, (5, 3, 2)), (2, (5, 3)), (2, (5, 3, 2))])
 @pytest.mark.parametrize("index", [(4,), (4, 1)], ids=["vectors", "columns"])
@@ -136,6 +140,7 @@ REPEATED = [
 ]
 
 
+@pytest.mark.additions
 @pytest.mark.parametrize("shapes", slow_but(REPEATED[::4], REPEATED), ids=str)
 def test_elementwise_loops_are_right_where_axes_are_repeated(shapes):
     kinds = [tuple(1 if n == 1 else None for n in shape) for shape in shapes]
@@ -180,6 +185,7 @@ def test_a_compiled_graph_pickles_as_its_rewritten_graph():
     np.testing.assert_array_equal(twin(np.arange(3.0))[0], [0, 1, 4])
 
 
+@pytest.mark.additions
 @pytest.mark.parametrize("backend", slow_but(["c"], ["c", "numba"]))
 @pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 3, 2)])
 @pytest.mark.parametrize("dtype", ["float64", "int32", "bool"])

@@ -11,7 +11,7 @@ import pytest
 import pymc_sgmcmc.posterior.batch_sources
 from pymc_sgmcmc import SGHMC
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.compile.backend import CompiledGraph
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.dynamics.noise_budget import noise_to_inject
 from pymc_sgmcmc.posterior.batch_sources import Blocks
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator

@@ -13,11 +13,13 @@ import pytest
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
+from pytensor.link.vm import VMLinker
 from pytensor.scalar import sub
 
 from pymc_sgmcmc import SGLD
 from pymc_sgmcmc.compile.additions import SAID, our_rewriter
-from pymc_sgmcmc.compile.backend import FASTER_C, Backend, CompiledGraph, interpreted
+from pymc_sgmcmc.compile.backend import FASTER_C, Backend, interpreted
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.compiling import compiling, one_at_a_time
 from pymc_sgmcmc.compile.elementwise_loops import Contiguous
 from pymc_sgmcmc.compile.evaluate import evaluate
@@ -44,6 +46,7 @@ def said():
 # What failed: axes of length one, sums of many terms, indices of other types
 
 
+@pytest.mark.additions
 def test_an_operation_may_turn_out_to_have_one_number_alone():
     """PyTensor learns lengths after it has made the node."""
     x, y = (pt.tensor(name, dtype="float64", shape=(1,)) for name in "xy")
@@ -81,6 +84,7 @@ def test_rows_are_a_vector_of_integers(rows):
         take_rows(pt.dmatrix("x"), rows)
 
 
+@pytest.mark.additions
 def test_an_index_may_be_that_of_two_axes():
     """A diagonal, as a covariance gets its jitter."""
     x, i = pt.dmatrix("x"), pt.lvector("i")
@@ -102,6 +106,7 @@ def broken(monkeypatch):
     monkeypatch.setattr(Contiguous, "_c_all", lambda *args: wrong(*args))
 
 
+@pytest.mark.additions
 def test_what_does_not_compile_is_compiled_by_pytensor_alone(broken, caplog, capfd):
     """A loop, a part of its own, and rows: whatever of ours a graph has."""
     x, z, rows = pt.dvector("x"), pt.dmatrix("z"), pt.lmatrix("rows")
@@ -179,6 +184,21 @@ def test_errors_of_numbers_are_not_errors_of_the_compiler():
     graph = CompiledGraph([x], [x[3]], Backend(compile_kwargs={"mode": PYTHON}))
     with pytest.raises(IndexError):
         graph(np.zeros(2))
+
+
+# The switch
+
+
+def test_a_switch_leaves_out_all_that_is_ours(monkeypatch):
+    x, rows = pt.dvector("x"), pt.lvector("rows")
+    python = Backend(compile_kwargs={"mode": PYTHON})
+    for value, plain in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv("PYMC_SGMCMC_PLAIN", value)
+        assert (C.one_function is None) == (type(C.mode.linker) is VMLinker) == plain
+        function = python.function([x, rows], [take_rows(x, rows)])
+        [node] = function.maker.fgraph.apply_nodes
+        assert type(node.op).__module__.startswith("pytensor") == plain
+        np.testing.assert_array_equal(function(np.arange(3.0), np.array([2, 0])), [[2.0, 0.0]])
 
 
 # Threads

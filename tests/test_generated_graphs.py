@@ -7,6 +7,8 @@ import pytest
 from tests.generated_graphs import Compiler, failures
 from tests.rounding import Reference, agree
 
+pytestmark = pytest.mark.additions
+
 
 @pytest.mark.parametrize(
     "backend, seed, count",

@@ -11,7 +11,7 @@ import pytest
 import pymc_sgmcmc.tuning.gradient_noise
 from pymc_sgmcmc import SGNHT
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.compile.backend import CompiledGraph
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.dynamics.noise_rules import largest
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytensor.tensor as pt
+import pytest
 
 from pymc_sgmcmc.compile.backend import Backend
+
+pytestmark = pytest.mark.additions
 
 C = Backend("c")
 

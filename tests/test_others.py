@@ -15,7 +15,7 @@ import xarray as xr
 
 from pymc_sgmcmc import MALA, SGHMC, SGNHT, Gibbs
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.compile.backend import CompiledGraph
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.dynamics.noise_rules import Heating
 from pymc_sgmcmc.model.unconstrain import flat_draws
 from pymc_sgmcmc.posterior.batch_sources import SOURCES, Blocks, Random

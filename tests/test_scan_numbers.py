@@ -9,9 +9,12 @@ import pytest
 from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
-from pymc_sgmcmc.compile.backend import Backend, CompiledGraph, interpreted
+from pymc_sgmcmc.compile.backend import Backend, interpreted
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from tests.slow import slow_but
+
+pytestmark = pytest.mark.additions
 
 NUMBA = Backend("numba")
 

@@ -78,6 +78,7 @@ def test_rows_out_of_range_are_errors(backend, row):
         function(np.array([0, row]), np.ones((K, 1)))
 
 
+@pytest.mark.additions
 def test_c_code_is_that_of_numpy():
     """One function of all matrices: to compile takes long."""
     rows, beta, g = pt.lvector(), pt.matrix(), pt.matrix()

@@ -19,7 +19,8 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc.chain.draw_sums import draw_summary
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
-from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 

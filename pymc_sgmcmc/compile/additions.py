@@ -1,22 +1,27 @@
-"""Fallback for additions to PyTensor that fail: leave them out and log a warning.
+"""Additions to PyTensor: left out where they fail or where the user wishes it.
 
 PyTensor alone compiles the graph then. A traceback would blame the user's model, and be pages long.
 """
 
 import logging
+import os
 import sys
 from contextlib import contextmanager
 from functools import wraps
 
-from pytensor.graph.rewriting.basic import node_rewriter
-from pytensor.link.c import cmodule
+from pymc_sgmcmc.compile.pytensor_internals import cmodule, node_rewriter
 
-__all__ = ["SAID", "our_rewriter", "quiet_compiler", "say_fallback"]
+__all__ = ["SAID", "is_plain", "our_rewriter", "quiet_compiler", "say_fallback"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
 SAID: set[str] = set()
 """Reasons that this process has logged."""
+
+
+def is_plain() -> bool:
+    """Return whether the environment variable ``PYMC_SGMCMC_PLAIN`` leaves our additions out."""
+    return os.environ.get("PYMC_SGMCMC_PLAIN", "0") not in ("", "0")
 
 
 def our_rewriter(tracks):

@@ -10,14 +10,11 @@ from typing import Any
 
 import pytensor
 from pytensor.compile import Function
-from pytensor.compile.mode import Mode, get_default_mode, get_mode
 from pytensor.graph.basic import Variable
-from pytensor.link.basic import JITLinker
-from pytensor.link.numba.linker import NumbaLinker
 from threadpoolctl import ThreadpoolController
 
 from pymc_sgmcmc._utils.validation import one_of
-from pymc_sgmcmc.compile.additions import quiet_compiler, say_fallback
+from pymc_sgmcmc.compile.additions import is_plain, quiet_compiler, say_fallback
 from pymc_sgmcmc.compile.c_linker import OneFunction
 from pymc_sgmcmc.compile.c_loop import LOOP
 from pymc_sgmcmc.compile.c_subgraph import AS_ONE, as_one
@@ -26,10 +23,18 @@ from pymc_sgmcmc.compile.elementwise_loops import CONTIGUOUS
 from pymc_sgmcmc.compile.fallback import plain_graph, plain_mode
 from pymc_sgmcmc.compile.few_operands import FEW_OPERANDS
 from pymc_sgmcmc.compile.numba_scan_scalars import NUMBERS
+from pymc_sgmcmc.compile.pytensor_internals import (
+    JITLinker,
+    Mode,
+    NumbaLinker,
+    get_default_mode,
+    get_mode,
+    link,
+)
 from pymc_sgmcmc.compile.scatter_add import ADD_AT
 from pymc_sgmcmc.compile.sum_of_squares import SQUARE_SUMS
 
-__all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "CompiledGraph", "one_thread_in_workers",
+__all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "interpreted", "one_thread_in_workers",
            "register_numba_code_by_default"]  # fmt: skip
 
 _log = logging.getLogger("pymc.sgmcmc")
@@ -76,6 +81,10 @@ FASTER_C = (ADD_AT, AS_ONE, CONTIGUOUS, LOOP, SQUARE_SUMS)
 class Backend:
     """Compiler of graphs: a PyTensor mode and this package's rewrites.
 
+    With the environment variable ``PYMC_SGMCMC_PLAIN=1`` the rewrites and the C code of this
+    package are left out, and PyTensor alone compiles: with the same numbers to rounding, in more
+    time. Whoever sees wrong numbers or a crash can tell so whose they are.
+
     Parameters
     ----------
     name : {"c", "numba"}
@@ -104,7 +113,7 @@ class Backend:
     @property
     def one_function(self) -> Mode | None:
         """Mode that compiles a whole graph to one C function; None unless the backend is C."""
-        if self.compile_kwargs["mode"] != "CVM":
+        if self.compile_kwargs["mode"] != "CVM" or is_plain():
             return None
         return plain_mode(Mode(OneFunction(), "fast_run")).including(*FASTER_C)
 
@@ -117,6 +126,8 @@ class Backend:
     def mode(self) -> Mode:
         """Mode with the rewrites of this package."""
         mode = self.one_function or self.plain
+        if is_plain():
+            return mode
         if self.is_numba:
             return mode.including(NUMBERS)
         return mode if isinstance(mode.linker, JITLinker) else mode.including(*FASTER_C)
@@ -153,6 +164,9 @@ class Backend:
         of the plain mode are raised.
         """
         with compiling():
+            if is_plain():
+                self._register_numba_code()
+                return self.plain_function(inputs, outputs)
             try:
                 self._register_numba_code()
                 with quiet_compiler():
@@ -180,7 +194,7 @@ class Backend:
         """
         with compiling():
             self._register_numba_code()
-            function = maker.create([given.value for given in maker.inputs])
+            function = link(maker, [given.value for given in maker.inputs])
         function.trust_input = True
         return function
 
@@ -188,67 +202,6 @@ class Backend:
         """Import the modules that Numba needs for this package's operations (takes seconds)."""
         if self.is_numba:
             _import_numba_code()
-
-
-_OF_NUMBERS = (ArithmeticError, AssertionError, IndexError, MemoryError, ValueError)
-"""Errors that a compiled function raises because of its inputs."""
-
-
-class CompiledGraph:
-    """A compiled function that pickles as its rewritten graph and is linked where it is loaded.
-
-    Rewriting takes most of the time. PyTensor's own pickling of a function would link it without
-    our flags for BLAS. A function that is compiled by its first call keeps the original graph
-    until then, so that PyTensor's plain mode can compile it if this package's code fails.
-    """
-
-    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable], backend: Backend):
-        written = (inputs, outputs) if backend.compiles_when_called else None
-        self._begin(backend.function(inputs, outputs), backend, written)
-
-    def _begin(self, function: Function, backend: Backend, written: tuple | None):
-        self.backend, self._function, self._written = backend, function, written
-        self._call = self._first_call if backend.compiles_when_called else function
-
-    def __call__(self, *args):
-        return self._call(*args)
-
-    def _first_call(self, *args):
-        """Compile the function and call it; use PyTensor's plain mode if our code fails."""
-        with one_at_a_time():
-            try:
-                outputs = self._compile_and_call(*args)
-            except _OF_NUMBERS:
-                raise
-            except Exception as error:
-                if self._written is None:
-                    raise
-                ours = error
-            else:
-                self._call, self._written = self._function, None
-                return outputs
-            self._function = self.backend.plain_function(*self._written)
-            outputs = self._compile_and_call(*args)
-            say_fallback(ours)
-            self._call, self._written = self._function, None
-            return outputs
-
-    def _compile_and_call(self, *args):
-        """Call the function without Numba's performance warnings on code that is not ours."""
-        with warnings.catch_warnings():
-            if self.backend.is_numba:
-                from numba.core.errors import NumbaPerformanceWarning
-
-                warnings.filterwarnings("ignore", category=NumbaPerformanceWarning)
-            return self._function(*args)
-
-    def __getstate__(self):
-        maker = self._function.maker
-        return {"maker": maker, "backend": self.backend, "written": self._written}
-
-    def __setstate__(self, state):
-        backend = state["backend"]
-        self._begin(backend.link(state["maker"]), backend, state["written"])
 
 
 def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):

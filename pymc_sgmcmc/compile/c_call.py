@@ -2,21 +2,21 @@
 
 from pytensor.compile import Function
 from pytensor.graph.basic import Apply
-from pytensor.link.c.op import COp
-from pytensor.link.c.type import generic
 
-from pymc_sgmcmc.compile.c_call_code import SUPPORT
+from pymc_sgmcmc.compile.c_header import HeaderOp
+from pymc_sgmcmc.compile.pytensor_internals import call_parts, generic, link
 
 __all__ = ["CallsInner", "Inner"]
 
 
-class CallsInner(COp):
+class CallsInner(HeaderOp):
     """An operation whose C code has an object ``inner_{name}`` that calls the inner function.
 
     The inner function is stored in the tag of a node, not in the operation: PyTensor writes
     operations to disk, as parts of the keys of compiled code.
     """
 
+    header, version = "c_call.h", 4
     params_type = generic
 
     def of(self, node: Apply, inner: "Inner") -> Apply:
@@ -30,15 +30,6 @@ class CallsInner(COp):
 
     def get_params(self, node):
         return node.tag.inner
-
-    def c_headers(self, **kwargs):
-        return ["<algorithm>", "<vector>"]
-
-    def c_code_cache_version(self):
-        return (3,)
-
-    def c_support_code(self, **kwargs):
-        return SUPPORT
 
     def c_support_code_struct(self, node, name):
         return f"pymc_sgmcmc_inner inner_{name};"
@@ -66,10 +57,10 @@ class Inner:
     @property
     def function(self) -> Function:
         if self._function is None:
-            self._function = self._maker.create([None] * len(self._maker.inputs))
+            self._function = link(self._maker)
         return self._function
 
-    thunk = property(lambda self: self.function.vm.cthunk)
-    errors = property(lambda self: self.function.vm.error_storage)
-    inputs = property(lambda self: [cell.storage for cell in self.function.input_storage])
-    outputs = property(lambda self: [cell.storage for cell in self.function.output_storage])
+    thunk = property(lambda self: call_parts(self.function)[0])
+    errors = property(lambda self: call_parts(self.function)[1])
+    inputs = property(lambda self: call_parts(self.function)[2])
+    outputs = property(lambda self: call_parts(self.function)[3])

@@ -8,16 +8,18 @@ starting the compiler so often takes as long as compiling.
 from hashlib import sha256
 
 from pytensor.configdefaults import config
-from pytensor.graph.utils import MethodNotDefined
-from pytensor.link.c.basic import CLinker, failure_code, struct_gen
-from pytensor.link.vm import VMLinker
+
+from pymc_sgmcmc.compile.pytensor_internals import (
+    FAILURE,
+    RUN,
+    CLinker,
+    MethodNotDefined,
+    VMLinker,
+    failure_code,
+    struct_gen,
+)
 
 __all__ = ["OneFunction"]
-
-FAILURE = "__failure"
-
-RUN = "int run(void)"
-"""Signature of the generated C function."""
 
 
 class OneFunction(CLinker):

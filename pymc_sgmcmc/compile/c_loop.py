@@ -6,15 +6,19 @@ each step takes longer than the computation.
 
 from copy import copy
 
-from pytensor.compile import optdb
-from pytensor.compile.mode import get_mode
-from pytensor.graph.rewriting.basic import in2out
-from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
 from pymc_sgmcmc.compile.additions import our_rewriter
 from pymc_sgmcmc.compile.c_call import CallsInner, Inner
 from pymc_sgmcmc.compile.c_linker import OneFunction
+from pymc_sgmcmc.compile.pytensor_internals import (
+    AFTER_SCANS,
+    Scan,
+    get_mode,
+    has_c_function,
+    paths_alone,
+    register_rewrite,
+)
 
 __all__ = ["LOOP", "Loop"]
 
@@ -32,7 +36,7 @@ class Loop(CallsInner):
     __props__ = ("n_sequences", "n_paths", "in_place")
 
     def __init__(self, scan: Scan):
-        self.n_sequences, self.n_paths = scan.info.n_seqs, scan.info.n_sit_sot
+        self.n_sequences, self.n_paths = paths_alone(scan)
         self.destroy_map, self.in_place = scan.destroy_map, tuple(sorted(scan.destroy_map))
 
     def c_code(self, node, name, inputs, outputs, sub):
@@ -58,16 +62,15 @@ class Loop(CallsInner):
 
 @our_rewriter([Scan])
 def _loop(fgraph, node):
-    op, info = node.op, node.op.info
-    others = info.n_mit_mot, info.n_mit_sot, info.n_nit_sot, info.n_untraced_sit_sot
-    if info.as_while or any(others) or not isinstance(get_mode(op.mode).linker, OneFunction):
+    op = node.op
+    if not paths_alone(op) or not isinstance(get_mode(op.mode).linker, OneFunction):
         return None
     if not all(isinstance(v.type, TensorType) for v in (*node.inputs, *node.outputs)):
         return None
     # Compile a copy: the graph keeps `op` in its history, and would pickle its function with it.
     function = copy(op.clone()).fn
-    return Loop(op).of(node, Inner(function)).outputs if hasattr(function.vm, "cthunk") else None
+    return Loop(op).of(node, Inner(function)).outputs if has_c_function(function) else None
 
 
 # Run after all other rewrites of scans.
-optdb.register(LOOP, in2out(_loop), position=102)
+register_rewrite(LOOP, _loop, AFTER_SCANS)

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile import optdb
-from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_sgmcmc.compile.additions import our_rewriter
 from pymc_sgmcmc.compile.c_call import CallsInner, Inner
+from pymc_sgmcmc.compile.pytensor_internals import (
+    AFTER_SCANS,
+    Mode,
+    has_c_function,
+    register_rewrite,
+)
 
 __all__ = ["AS_ONE", "Call", "Part", "as_one"]
 
@@ -50,7 +53,7 @@ def as_one(
     ]
     inner = clone_replace(outputs, dict(zip(inputs, general, strict=True)), rebuild_strict=False)
     function = pytensor.function(general, inner, mode=mode, on_unused_input="ignore")
-    if not hasattr(function.vm, "cthunk"):
+    if not has_c_function(function):
         return outputs
     return Part(Inner(function), general, inner)(*inputs, return_list=True)
 
@@ -95,4 +98,4 @@ def _call(fgraph, node):
 
 
 # Run after the rest of the graph has been rewritten, as for loops.
-optdb.register(AS_ONE, in2out(_call), position=102)
+register_rewrite(AS_ONE, _call, AFTER_SCANS)

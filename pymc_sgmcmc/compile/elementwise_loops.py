@@ -5,11 +5,10 @@ A step size times a momentum, the rows of a batch, and a bias added to each row 
 these PyTensor's loops use strides known only at run time, and are four to eight times slower.
 """
 
-from pytensor.compile import optdb
-from pytensor.graph.rewriting.basic import in2out
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_sgmcmc.compile.additions import our_rewriter
+from pymc_sgmcmc.compile.pytensor_internals import AFTER_INPLACE, register_rewrite, scalar_node
 
 __all__ = ["CONTIGUOUS", "Contiguous"]
 
@@ -47,7 +46,7 @@ class Contiguous(Elemwise):
                     address[x] += f" + {i} * PyArray_STRIDE({x}, {axis})"
         once = [x for x in shapes if x not in along]
         names = ([f"{x}_i" for x in some] for some in (inames, onames))
-        task = self.scalar_op.c_code(node.tag.fake_node, f"{nodename}_contiguous_", *names, sub)
+        task = self.scalar_op.c_code(scalar_node(node), f"{nodename}_contiguous_", *names, sub)
         loop = f"""
         if ({" && ".join(plain)}) {{
             const npy_intp length = {length};
@@ -84,4 +83,4 @@ def _contiguous(fgraph, node):
 
 
 # Run after all other rewrites of elementwise operations.
-optdb.register(CONTIGUOUS, in2out(_contiguous), position=101)
+register_rewrite(CONTIGUOUS, _contiguous, AFTER_INPLACE)

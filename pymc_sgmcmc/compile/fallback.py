@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import toposort
-from pytensor.scan.op import Scan
 
 from pymc_sgmcmc.compile.c_linker import OneFunction
 from pymc_sgmcmc.compile.c_subgraph import Part
-from pymc_sgmcmc.compile.rebuild import inner_graph
+from pymc_sgmcmc.compile.pytensor_internals import Mode, Scan, get_mode, inner_graph, remake_scan
 from pymc_sgmcmc.compile.take_rows import TakeRows
 
 __all__ = ["plain_graph", "plain_mode"]
@@ -49,8 +47,5 @@ def plain_graph(outputs: Sequence[Variable], mode: Mode) -> list[Variable]:
 def _plain_scan(op: Scan, mode: Mode) -> Scan:
     inner = inner_graph(op)
     plain = FunctionGraph(inner.inputs, plain_graph(inner.outputs, mode), clone=True)
-    names = ("truncate_gradient", "name", "allow_gc", "strict")
-    settings = {name: getattr(op, name) for name in names}
     is_ours = isinstance(get_mode(op.mode).linker, OneFunction)
-    settings["mode"] = mode if is_ours else op.mode
-    return Scan(plain.inputs, plain.outputs, op.info, **settings)
+    return remake_scan(op, plain.inputs, plain.outputs, mode=mode if is_ours else op.mode)

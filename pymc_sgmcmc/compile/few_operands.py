@@ -3,12 +3,11 @@
 PyTensor merges nested sums to one operation, and can compute long ones in C only.
 """
 
-from pytensor.compile import optdb
 from pytensor.graph.basic import Apply
-from pytensor.graph.rewriting.basic import in2out
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_sgmcmc.compile.additions import our_rewriter
+from pymc_sgmcmc.compile.pytensor_internals import LAST, register_rewrite
 
 __all__ = ["FEW_OPERANDS", "has_too_many_operands"]
 
@@ -38,4 +37,4 @@ def _few_operands(fgraph, node):
 
 
 # Run after all rewrites that merge sums.
-optdb.register(FEW_OPERANDS, in2out(_few_operands), position=103)
+register_rewrite(FEW_OPERANDS, _few_operands, LAST)

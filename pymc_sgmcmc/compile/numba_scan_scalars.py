@@ -6,14 +6,18 @@ third of the time of a small model.
 
 from importlib.util import find_spec
 
-from pytensor.compile import optdb
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.rewriting.basic import in2out
-from pytensor.scan.op import Scan
 from pytensor.tensor import atleast_Nd, scalar_from_tensor, tensor_from_scalar
 from pytensor.tensor.type import TensorType
 
 from pymc_sgmcmc.compile.additions import our_rewriter
+from pymc_sgmcmc.compile.pytensor_internals import (
+    BEFORE_FUSION,
+    Scan,
+    inner_graph,
+    register_rewrite,
+    remake_scan,
+)
 
 __all__ = ["NUMBERS"]
 
@@ -24,7 +28,7 @@ NUMBERS = "pymc_sgmcmc_numbers"
 @our_rewriter([Scan])
 def _numbers(fgraph, node):
     op = node.op
-    step = op.fgraph.unfreeze()
+    step = inner_graph(op)
     outer, inner, given = list(node.inputs), list(step.inputs), {}
     for k in range(-op.info.n_non_seqs, 0):
         if isinstance(inner[k].type, TensorType) and all(inner[k].type.broadcastable):
@@ -34,20 +38,10 @@ def _numbers(fgraph, node):
     if not given:
         return None
     outputs = graph_replace(step.outputs, given, strict=False)
-    made = Scan(
-        inner,
-        outputs,
-        op.info,
-        mode=op.mode,
-        truncate_gradient=op.truncate_gradient,
-        name=op.name,
-        profile=op.profile,
-        allow_gc=op.allow_gc,
-    )
-    return made(*outer, return_list=True)
+    return remake_scan(op, inner, outputs)(*outer, return_list=True)
 
 
 # Run after the other rewrites of scans, but before scans work in place and before elementwise
 # operations are fused. Older versions of PyTensor turn such numbers into arrays again.
 if find_spec("pytensor.tensor.rewriting.scalarize"):
-    optdb.register(NUMBERS, in2out(_numbers), position=1.9)
+    register_rewrite(NUMBERS, _numbers, BEFORE_FUSION)

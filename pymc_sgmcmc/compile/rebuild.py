@@ -9,10 +9,11 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import Type
-from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
-__all__ = ["inner_graph", "rebuild"]
+from pymc_sgmcmc.compile.pytensor_internals import Scan, forget_compiled, inner_graph, remake_scan
+
+__all__ = ["rebuild"]
 
 
 def rebuild(
@@ -74,9 +75,7 @@ def _retyped(op: OpFromGraph, inputs: list[Variable]):
     result.input_types = [variable.type for variable in new.inputs]
     result.output_types = [variable.type for variable in new.outputs]
     result.fgraph = new if graph is op.fgraph else new.freeze()
-    result._lop_op_cache, result._rop_op_cache = {}, None
-    for stale in ("_fn", "_inner_shape_template", "_inner_shape_frozen"):
-        result.__dict__.pop(stale, None)
+    forget_compiled(result)
     return result, inputs, [type() for type in result.output_types]
 
 
@@ -84,9 +83,7 @@ def _loosened(op: Scan) -> Scan:
     """Return `op` with unknown lengths in its inner graph, because it checks static lengths."""
     graph = inner_graph(op)
     new = _on(graph, [_of_any_length(variable.type)() for variable in graph.inputs])
-    names = ("mode", "truncate_gradient", "name", "allow_gc", "strict")
-    settings = {name: getattr(op, name) for name in names}
-    return Scan(new.inputs, new.outputs, op.info, **settings)
+    return remake_scan(op, new.inputs, new.outputs)
 
 
 def _of_any_length(type: Type) -> Type:
@@ -94,11 +91,6 @@ def _of_any_length(type: Type) -> Type:
     if not isinstance(type, TensorType):
         return type
     return type.clone(shape=[1 if n == 1 else None for n in type.shape])
-
-
-def inner_graph(op: OpFromGraph | Scan) -> FunctionGraph:
-    """Return the inner graph of `op`: a copy in PyTensor 3, the graph itself in PyTensor 2."""
-    return op.fgraph.unfreeze() if hasattr(op.fgraph, "unfreeze") else op.fgraph  # PyTensor 3
 
 
 def _on(graph: FunctionGraph, inputs: list[Variable]) -> FunctionGraph:

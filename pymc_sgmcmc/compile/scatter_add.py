@@ -5,12 +5,11 @@ graph with such an operation cannot be one C function.
 """
 
 import numpy as np
-from pytensor.compile import optdb
 from pytensor.graph.basic import Apply
-from pytensor.graph.rewriting.basic import in2out
-from pytensor.link.c.op import COp
 
 from pymc_sgmcmc.compile.additions import our_rewriter
+from pymc_sgmcmc.compile.c_header import HeaderOp
+from pymc_sgmcmc.compile.pytensor_internals import AFTER_INPLACE, register_rewrite
 from pymc_sgmcmc.compile.pytensor_versions import ADDITIONS, indices_of_addition
 
 __all__ = ["ADD_AT", "AddAt"]
@@ -19,13 +18,14 @@ ADD_AT = "pymc_sgmcmc_add_at"
 """Name under which a mode includes the rewrite."""
 
 
-class AddAt(COp):
+class AddAt(HeaderOp):
     """Addition of ``y`` to ``x`` at ``indices`` of the first axes of x; repeated indices add up.
 
     The indices are arrays of one shape. The shape of y is that shape followed by the remaining axes
     of x, or y is broadcast to it. An index out of bounds raises an IndexError.
     """
 
+    header, version = "scatter_add.h", 3
     __props__ = ("inplace",)
 
     def __init__(self, inplace: bool):
@@ -41,85 +41,17 @@ class AddAt(COp):
         outputs[0][0] = x if self.inplace else x.copy()
         np.add.at(outputs[0][0], tuple(indices), y)
 
-    def c_code_cache_version(self):
-        return (2,)
-
     def c_code(self, node, name, inputs, outputs, sub):
-        (x, y, *indices), (out,), fail = inputs, outputs, sub["fail"]
-        axes, ndim = len(indices), node.inputs[2].type.ndim
-        same = " && ".join(f"PyArray_SAMESHAPE({indices[0]}, {other})" for other in indices)
-        find, move, release = "", "", ""
-        for axis in range(axes):
-            it = f"index_{axis}_it"
-            dtype = f"npy_{node.inputs[2 + axis].type.dtype}"
-            find += f"""
-                {{
-                    const npy_intp n = PyArray_DIM({out}, {axis});
-                    npy_intp k = *({dtype}*) PyArray_ITER_DATA({it});
-                    k += k < 0 ? n : 0;
-                    if (k < 0 || k >= n) {{ outside = true; break; }}
-                    to += k * PyArray_STRIDE({out}, {axis});
-                }}
-            """
-            move += f"PyArray_ITER_NEXT({it});"
-            release += f"Py_XDECREF({it});"
-        iterators = "".join(
-            f"PyArrayIterObject* index_{axis}_it = (PyArrayIterObject*) PyArray_IterNew("
-            f"(PyObject*) {index});"
-            for axis, index in enumerate(indices)  # one may be that of two axes: a diagonal
+        (x, y, *indices), (out,) = inputs, outputs
+        number, _, *types = [f"npy_{given.type.dtype}" for given in node.inputs]
+        call = (
+            f"pymc_sgmcmc_scatter_add<{', '.join([number, *types])}>"
+            f"({x}, {y}, indices, {self.inplace:d}, &{out})"
         )
-        keep = f"{self.inplace:d} && PyArray_IS_C_CONTIGUOUS({x})"
-        number = f"npy_{node.inputs[0].type.dtype}"
         return f"""
         {{
-            if ({keep}) {{
-                Py_INCREF({x});
-                Py_XDECREF({out});
-                {out} = {x};
-            }} else {{
-                Py_XDECREF({out});
-                {out} = (PyArrayObject*) PyArray_NewCopy({x}, NPY_CORDER);
-                if ({out} == NULL) {{ {fail}; }}
-            }}
-            if (!({same})) {{
-                PyErr_SetString(PyExc_ValueError, "indices have different shapes");
-                {fail};
-            }}
-            npy_intp shape[NPY_MAXDIMS], block = 1;
-            for (int k = 0; k < {ndim}; k++) shape[k] = PyArray_DIM({indices[0]}, k);
-            for (int k = {axes}; k < PyArray_NDIM({out}); k++) {{
-                shape[{ndim - axes} + k] = PyArray_DIM({out}, k);
-                block *= PyArray_DIM({out}, k);
-            }}
-            const int all = {ndim - axes} + PyArray_NDIM({out});
-            PyArrayIterObject* y_it = (PyArrayIterObject*) PyArray_BroadcastToShape(
-                (PyObject*) {y}, shape, all);
-            if (y_it == NULL) {{ {fail}; }}
-            {iterators}
-            const npy_intp length = PyArray_SIZE({indices[0]});
-            const bool plain = PyArray_IS_C_CONTIGUOUS({y}) && PyArray_SIZE({y}) == length * block;
-            const {number}* from = ({number}*) PyArray_DATA({y});
-            bool outside = false;
-            for (npy_intp i = 0; i < length; i++) {{
-                char* to = PyArray_BYTES({out});
-                {find}
-                {number}* sum = ({number}*) to;
-                if (plain) {{
-                    for (npy_intp j = 0; j < block; j++) sum[j] += *from++;
-                }} else {{
-                    for (npy_intp j = 0; j < block; j++) {{
-                        sum[j] += *({number}*) PyArray_ITER_DATA(y_it);
-                        PyArray_ITER_NEXT(y_it);
-                    }}
-                }}
-                {move}
-            }}
-            Py_DECREF(y_it);
-            {release}
-            if (outside) {{
-                PyErr_SetString(PyExc_IndexError, "index out of range");
-                {fail};
-            }}
+            PyArrayObject* const indices[] = {{{", ".join(indices)}}};
+            if (!{call}) {{ {sub["fail"]} }}
         }}
         """
 
@@ -136,4 +68,4 @@ def _add_at(fgraph, node):
 
 
 # Run after PyTensor has decided which operations work in place.
-optdb.register(ADD_AT, in2out(_add_at), position=101)
+register_rewrite(ADD_AT, _add_at, AFTER_INPLACE)

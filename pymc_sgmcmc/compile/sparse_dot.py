@@ -8,34 +8,30 @@ import numpy as np
 import pytensor
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
-from pytensor.link.c.op import COp
 from pytensor.scalar import upcast
 from pytensor.tensor import as_tensor_variable
 from pytensor.tensor.type import TensorType
 
+from pymc_sgmcmc.compile.c_header import HeaderOp
 from pymc_sgmcmc.compile.take_rows import AHEAD
 
 __all__ = ["SparseDot", "SparsePull", "sparse_dot", "sparse_pull"]
 
-CHECKS = """
-    for (npy_intp i = 0; i < n; i++) {
-        const npy_int64 row = ROW;
-        if (row < 0 || row >= length) {
-            PyErr_SetString(PyExc_IndexError, "row index out of range");
-            FAIL
-        }
-    }
-"""
 
-
-class _OfRows(COp):
+class _OfRows(HeaderOp):
     """An operation on (entries, columns, starts, rows, dense, ...): the first three are CSR.
 
     `entries` (nnz,), `columns` int32 (nnz,) and `starts` int64 (N + 1,) are `data`, `indices` and
     `indptr` of SciPy. Columns may be in any order, and duplicates add up. A row index outside
     [0, N) raises an IndexError. Columns are not checked.
+
+    Attributes
+    ----------
+    function : str
+        The name of a function of the header.
     """
 
+    header, version = "sparse_dot.h", 2
     __props__ = ()
 
     def connection_pattern(self, node):
@@ -56,111 +52,20 @@ class _OfRows(COp):
             dtype = pytensor.config.floatX
         return Apply(self, inputs, [TensorType(dtype, shape=shape)()])
 
-    def c_code_cache_version(self):
-        return (1,)
-
-    def _c_code(self, node, inputs, outputs, sub, *, length, body):
-        """Return C code around a `body` that fills the array `to`, which has `length` rows."""
-        entries, columns, starts, rows, dense, *_ = inputs
-        entry, value = (f"npy_{node.inputs[k].type.dtype}" for k in (0, 4))
-        owned = {"entries": entries, "columns": columns, "starts": starts, "dense": dense}
-        take = "".join(
-            f"PyArrayObject* {own} = PyArray_GETCONTIGUOUS({x});" for own, x in owned.items()
+    def c_code(self, node, name, inputs, outputs, sub):
+        made = node.outputs[0].type
+        types = [node.inputs[0].type.dtype, node.inputs[4].type.dtype, made.dtype]
+        call = (
+            f"{self.function}<{AHEAD}, {', '.join(f'npy_{dtype}' for dtype in types)}>"
+            f"({', '.join(inputs)}, &{outputs[0]}, {made.dtype_specs()[2]})"
         )
-        release = "".join(f"Py_XDECREF({own});" for own in owned)
-        code = f"""
-        {{
-            typedef {entry} entry_t;
-            typedef {value} value_t;
-            typedef npy_{node.outputs[0].type.dtype} out_t;
-            {take}
-            if (!dense || !entries || !columns || !starts) FAIL
-            const entry_t* entry = (const entry_t*) PyArray_DATA(entries);
-            const npy_int32* column = (const npy_int32*) PyArray_DATA(columns);
-            const npy_int64* start = (const npy_int64*) PyArray_DATA(starts);
-            const value_t* from = (const value_t*) PyArray_DATA(dense);
-            const npy_intp n = PyArray_DIM({rows}, 0), length = PyArray_DIM(starts, 0) - 1;
-            const npy_intp wide = PyArray_DIM(dense, 1);
-            {CHECKS}
-            npy_intp shape[2] = {{{length}, wide}};
-            if (OUT == NULL || !PyArray_IS_C_CONTIGUOUS(OUT)
-                || PyArray_DIM(OUT, 0) != shape[0] || PyArray_DIM(OUT, 1) != shape[1]) {{
-                Py_XDECREF(OUT);
-                OUT = (PyArrayObject*) PyArray_EMPTY(2, shape, OUT_TYPE, 0);
-                if (OUT == NULL) FAIL
-            }}
-            out_t* to = (out_t*) PyArray_DATA(OUT);
-            {body}
-            {release}
-        }}
-        """
-        words = {
-            "OUT_TYPE": node.outputs[0].type.dtype_specs()[2],
-            "OUT": outputs[0],
-            "WIDTH": f"*(const npy_int64*) PyArray_DATA({inputs[-1]})",
-            "SOON_ROW": f"*(const npy_int64*) PyArray_GETPTR1({rows}, i + {AHEAD})",
-            "ROW": f"*(const npy_int64*) PyArray_GETPTR1({rows}, i)",
-            "FAIL": f"{{ {release} {sub['fail']} }}",
-        }
-        for word, meaning in words.items():
-            code = code.replace(word, meaning)
-        return code
-
-    def c_headers(self, **kwargs):
-        return ["<algorithm>"]
-
-
-SOON = f"""
-    if (i + {AHEAD} < n) {{
-        const npy_int64 soon = start[SOON_ROW];
-        __builtin_prefetch(entry + soon);
-        __builtin_prefetch(column + soon);
-    }}
-    const npy_int64 row = ROW, stop = start[row + 1];
-"""
-
-_DOT = f"""
-    if (wide == 1) {{
-        for (npy_intp i = 0; i < n; i++) {{
-            {SOON}
-            out_t sum = 0;
-            for (npy_int64 k = start[row]; k < stop; k++) {{
-                sum += entry[k] * from[column[k]];
-            }}
-            to[i] = sum;
-        }}
-    }} else {{
-        for (npy_intp i = 0; i < n; i++) {{
-            {SOON}
-            out_t* sums = to + i * wide;
-            std::fill(sums, sums + wide, out_t(0));
-            for (npy_int64 k = start[row]; k < stop; k++) {{
-                const value_t* values = from + column[k] * wide;
-                for (npy_intp j = 0; j < wide; j++) sums[j] += entry[k] * values[j];
-            }}
-        }}
-    }}
-"""
-
-_PULL = f"""
-    std::fill(to, to + shape[0] * wide, out_t(0));
-    if (PyArray_DIM(dense, 0) != n) {{
-        PyErr_SetString(PyExc_ValueError, "not one dense row for each sparse one");
-        FAIL
-    }}
-    for (npy_intp i = 0; i < n; i++) {{
-        {SOON}
-        const value_t* values = from + i * wide;
-        for (npy_int64 k = start[row]; k < stop; k++) {{
-            out_t* sums = to + column[k] * wide;
-            for (npy_intp j = 0; j < wide; j++) sums[j] += entry[k] * values[j];
-        }}
-    }}
-"""
+        return f"if (!{call}) {{ {sub['fail']} }}"
 
 
 class SparseDot(_OfRows):
     """The product X[rows] @ dense, (n, C), of a sparse X (N, K) and `dense` (K, C)."""
+
+    function = "pymc_sgmcmc_sparse_dot"
 
     def make_node(self, entries, columns, starts, rows, dense):
         inputs = [*map(as_tensor_variable, (entries, columns, starts, rows, dense))]
@@ -184,12 +89,11 @@ class SparseDot(_OfRows):
 
     pullback = L_op  # its name since PyTensor 3
 
-    def c_code(self, node, name, inputs, outputs, sub):
-        return self._c_code(node, inputs, outputs, sub, length="n", body=_DOT)
-
 
 class SparsePull(_OfRows):
     """The product X[rows].T @ dense, (K, C), of a sparse X (N, K) and `dense` (n, C), given K."""
+
+    function = "pymc_sgmcmc_sparse_pull"
 
     def make_node(self, entries, columns, starts, rows, dense, width):
         inputs = [*map(as_tensor_variable, (entries, columns, starts, rows, dense))]
@@ -213,9 +117,6 @@ class SparsePull(_OfRows):
         return self._gradients(inputs, slopes.astype(dense.type.dtype))
 
     pullback = L_op
-
-    def c_code(self, node, name, inputs, outputs, sub):
-        return self._c_code(node, inputs, outputs, sub, length="WIDTH", body=_PULL)
 
 
 def _entries_of(starts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

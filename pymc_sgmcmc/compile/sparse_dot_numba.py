@@ -1,8 +1,8 @@
 """Products with rows of a sparse matrix by Numba, apart because Numba takes seconds to import."""
 
 import numpy as np
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
+from pymc_sgmcmc.compile.pytensor_internals import numba_njit, register_funcify_and_cache_key
 from pymc_sgmcmc.compile.sparse_dot import SparseDot, SparsePull
 
 

@@ -5,11 +5,10 @@ Numba's own sums are as fast, and its product of two vectors takes longer.
 """
 
 import pytensor.tensor as pt
-from pytensor.compile import optdb
-from pytensor.graph.rewriting.basic import in2out
 from pytensor.tensor.math import Sum
 
 from pymc_sgmcmc.compile.additions import our_rewriter
+from pymc_sgmcmc.compile.pytensor_internals import BEFORE_BLAS, register_rewrite
 
 __all__ = ["SQUARE_SUMS"]
 
@@ -34,5 +33,5 @@ def _square_sum_by_blas(fgraph, node):
     return [pt.dot(x, x)]
 
 
-# Run before PyTensor looks for products that BLAS computes, at 1.7.
-optdb.register(SQUARE_SUMS, in2out(_square_sum_by_blas), position=1.65)
+# Run before PyTensor looks for products that BLAS computes.
+register_rewrite(SQUARE_SUMS, _square_sum_by_blas, BEFORE_BLAS)

@@ -4,8 +4,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
+from pymc_sgmcmc.compile.pytensor_internals import numba_njit, register_funcify_and_cache_key
 from pymc_sgmcmc.compile.take_rows import AHEAD, LINES, TakeRows
 
 

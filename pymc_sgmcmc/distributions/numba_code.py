@@ -1,9 +1,12 @@
 """Numba code of the distributions, apart because Numba takes seconds to import."""
 
 import numpy as np
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 
+from pymc_sgmcmc.compile.pytensor_internals import (
+    numba_core_rv_funcify,
+    numba_njit,
+    register_funcify_and_cache_key,
+)
 from pymc_sgmcmc.distributions.bessel import Bessel, bessel
 from pymc_sgmcmc.distributions.root_dirichlet import RootDirichletRV
 from pymc_sgmcmc.distributions.uniform_sphere import UniformSphereRV

@@ -7,7 +7,8 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.posterior.energy_graph import Potential
 
 __all__ = ["Evaluation", "Part"]

@@ -14,7 +14,8 @@ from pymc_sgmcmc._utils.arguments import CheckedArguments
 from pymc_sgmcmc._utils.constraints import Function
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc._utils.signatures import shows_its_arguments
-from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 
 __all__ = ["Gibbs"]
 

@@ -1,8 +1,13 @@
-"""C code that calls a C function, once or in a loop, and views that move along its arrays."""
+// Calls of a C function, once or in a loop, and views that move along its arrays.
 
-__all__ = ["SUPPORT"]
+#pragma once
 
-SUPPORT = """
+#include <Python.h>
+#include <numpy/arrayobject.h>
+
+#include <algorithm>
+#include <vector>
+
 // One element along the first axis of an array, as a view that moves.
 struct pymc_sgmcmc_view
 {
@@ -52,7 +57,7 @@ struct pymc_sgmcmc_view
 };
 
 // A path as one block of memory to write to: itself, or a copy.
-static PyArrayObject* pymc_sgmcmc_own(PyArrayObject* path, bool in_place)
+static inline PyArrayObject* pymc_sgmcmc_own(PyArrayObject* path, bool in_place)
 {
     if (!in_place || !PyArray_IS_C_CONTIGUOUS(path)) {
         return (PyArrayObject*) PyArray_NewCopy(path, NPY_CORDER);
@@ -61,7 +66,7 @@ static PyArrayObject* pymc_sgmcmc_own(PyArrayObject* path, bool in_place)
     return path;
 }
 
-static void pymc_sgmcmc_put(PyObject* cells, int k, void* value)
+static inline void pymc_sgmcmc_put(PyObject* cells, int k, void* value)
 {
     PyObject *cell = PyList_GET_ITEM(cells, k), *before = PyList_GET_ITEM(cell, 0);
     Py_INCREF((PyObject*) value);
@@ -69,11 +74,12 @@ static void pymc_sgmcmc_put(PyObject* cells, int k, void* value)
     Py_XDECREF(before);
 }
 
-static PyArrayObject* pymc_sgmcmc_get(PyObject* cells, int k)
+static inline PyArrayObject* pymc_sgmcmc_get(PyObject* cells, int k)
 {
     return (PyArrayObject*) PyList_GET_ITEM(PyList_GET_ITEM(cells, k), 0);
 }
 
+// The function of an object `Inner` of Python.
 struct pymc_sgmcmc_inner
 {
     PyObject *thunk, *errors, *inputs, *outputs;
@@ -158,4 +164,3 @@ struct pymc_sgmcmc_inner
         for (int k = 0; k < PyList_GET_SIZE(outputs); k++) pymc_sgmcmc_put(outputs, k, Py_None);
     }
 };
-"""
