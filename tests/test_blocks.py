@@ -135,7 +135,7 @@ def compiled(axis, keeps):
     """``estimate(tuned, z, bounds)`` with control variates, from blocks."""
     x, y = rng(7).normal(size=(N, 2)), rng(8).integers(2, size=N)
     _, target = build(x, y, axis, batch_size=5, keeps_slopes=keeps)
-    assert (target.potential.predictors is not None) == keeps
+    assert (target.energy.predictors is not None) == keeps
     return target, estimate_of(target, 5)
 
 

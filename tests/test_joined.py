@@ -104,16 +104,16 @@ def test_what_the_user_names_stays_apart(kwargs, joined):
     if "rows" in kwargs:
         kwargs = kwargs | {"batch_size": {f"y_{g}": 8 for g in range(GROUPS)}}
         joined = 0
-    (one, *_) = [*target_of(model_of(), **kwargs)._joined, None]
+    (one, *_) = [*target_of(model_of(), **kwargs).likelihoods.joined, None]
     assert (len(one.members) if one else 0) == joined
 
 
 def test_few_are_not_joined():
-    assert not target_of(model_of(FEWEST - 1))._joined
+    assert not target_of(model_of(FEWEST - 1)).likelihoods.joined
 
 
 def test_another_form_is_not_joined():
-    (one,) = target_of(model_of(power=2.0))._joined
+    (one,) = target_of(model_of(power=2.0)).likelihoods.joined
     assert [rv.name for rv in one.members] == [f"y_{g}" for g in range(GROUPS - 1)]
 
 
@@ -147,7 +147,7 @@ def test_a_mistake_is_found_and_all_stay_apart(mistake, monkeypatch):
         monkeypatch.setattr(joining, "_find_rows", off_by_one)
     else:
         monkeypatch.setattr(pymc_sgmcmc.rows.joining, "_are_one", lambda variables: True)
-    assert not target_of(model_of())._joined
+    assert not target_of(model_of()).likelihoods.joined
 
 
 def test_rows_that_do_not_separate_are_not_joined_for_batches():
@@ -157,7 +157,7 @@ def test_rows_that_do_not_separate_are_not_joined_for_batches():
             start = pm.Normal.dist()
             pm.AR(f"y_{g}", rho=mu[g : g + 1], sigma=1.0, init_dist=start, observed=y)
     target = target_of(model, batch_size="auto")
-    assert not target._joined
+    assert not target.likelihoods.joined
     assert not target.groups
 
 

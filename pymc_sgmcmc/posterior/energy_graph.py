@@ -13,10 +13,10 @@ from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.posterior.linear_predictors import Predictor
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = ["Potential"]
+__all__ = ["EnergyGraph"]
 
 
-class Potential:
+class EnergyGraph:
     """U as a graph of the flat q and of the rows of a batch.
 
     Parameters

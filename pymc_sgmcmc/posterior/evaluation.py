@@ -8,7 +8,7 @@ import pytensor
 import pytensor.tensor as pt
 
 from pymc_sgmcmc.compile.backend import Backend, CompiledGraph
-from pymc_sgmcmc.posterior.energy_graph import Potential
+from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 
 __all__ = ["Evaluation", "Part"]
 
@@ -20,16 +20,16 @@ Part = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Evaluation:
-    """A compiled potential with its weights as inputs, and sums over chunks of rows.
+    """A compiled energy with its weights as inputs, and sums over chunks of rows.
 
     Parameters
     ----------
-    potential : Potential
+    energy : EnergyGraph
     backend : Backend
     """
 
-    def __init__(self, potential: Potential, backend: Backend):
-        self._groups, self._size, size = potential.groups, potential.size, potential.size
+    def __init__(self, energy: EnergyGraph, backend: Backend):
+        self._groups, self._size, size = energy.groups, energy.size, energy.size
         groups = self._groups
         dtype = pytensor.config.floatX
         q = pt.vector("q", dtype=dtype, shape=(size,))
@@ -37,9 +37,9 @@ class Evaluation:
         weights = [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in groups]
         rows = [pt.lvector(f"rows_{group.name}") for group in groups]
         slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
-        outputs = potential.estimator(exact_weight)(q, slices, weights)
-        if potential.predictors is not None:
-            outputs += potential.row_slopes(q, slices)
+        outputs = energy.estimator(exact_weight)(q, slices, weights)
+        if energy.predictors is not None:
+            outputs += energy.row_slopes(q, slices)
         self._function = CompiledGraph([q, exact_weight, *weights, *rows], outputs, backend)
         self._dtype = dtype
         self.rows_evaluated = 0

@@ -58,12 +58,12 @@ class Estimator:
         self.size, self.groups = target.size, target.groups
         self._target, self._source, self.moves = target, source, moves
         self._control = control and bool(target.groups)
-        self._keeps = self._control and target.potential.predictors is not None
-        self._whole = target.potential.estimator()
+        self._keeps = self._control and target.energy.predictors is not None
+        self._whole = target.energy.estimator()
         if self._keeps:
-            self._less_anchor = target.potential.less_anchor()
+            self._less_anchor = target.energy.less_anchor()
         elif self._control:
-            self._batched = target.potential.estimator(exact_weight=0.0)
+            self._batched = target.energy.estimator(exact_weight=0.0)
         self._arranged: tuple[list[np.ndarray] | None, dict[str, np.ndarray]] = None, {}
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
@@ -82,11 +82,10 @@ class Estimator:
     def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
         """Return variables for the numbers, of fixed shapes except the number of rows."""
         return {
-            name: pt.tensor(
-                name,
-                dtype=pytensor.config.floatX,
+            name: pt.TensorType(  # pt.tensor takes some names for dtypes
+                pytensor.config.floatX,
                 shape=(None, *value.shape[1:]) if name in self._arranged[1] else np.shape(value),
-            )
+            )(name)
             for name, value in self.numbers(of).items()
         }
 
@@ -99,7 +98,7 @@ class Estimator:
         if of.control:
             slopes = self._target.row_slopes(of.anchor)
         elif slopes is None or [*map(len, slopes)] != [*self._target.check_lengths()]:
-            widths = map(len, self._target.potential.predictors)
+            widths = map(len, self._target.energy.predictors)
             shapes = zip(self._target.check_lengths(), widths, strict=True)
             slopes = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
         if slopes is not self._arranged[0]:

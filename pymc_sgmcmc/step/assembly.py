@@ -31,6 +31,7 @@ from pymc_sgmcmc.model.initial_points import Starts
 from pymc_sgmcmc.model.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.latents import warn_about_row_latents
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.refusals import refuse_exploration, refuse_untunable
 from pymc_sgmcmc.tuning.curvature import largest_curvature
@@ -78,7 +79,7 @@ def assemble(
     warn_about_deterministics(model, target.model)
     minibatched, blocked = bool(target.groups), arguments.blocked
     warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
-    target.warn_about_row_latents()
+    warn_about_row_latents(target.model_terms, vars)
 
     plan = arguments.plan(model, target, absorbs=algorithm.absorbs_noise)
     steps, tuner = int(arguments.steps_per_draw), None

@@ -91,18 +91,18 @@ def _directions(
 
 
 def _follow(
-    potential: Callable[[np.ndarray], float], centre: np.ndarray, direction: np.ndarray
+    energy: Callable[[np.ndarray], float], centre: np.ndarray, direction: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None] | None:
     """Follow U along a line, and return None if it rises in the end.
 
     Otherwise return the last point where U is finite and the first where it is not. The last point
     is no farther than `LONG`, unless U changes there. Return (None, None) if U stays finite.
     """
-    at_centre, last = potential(centre), centre
+    at_centre, last = energy(centre), centre
     with np.errstate(all="ignore"):
         for t in LINE:
             q = centre + t * direction
-            value = potential(q)
+            value = energy(q)
             if not np.isfinite(value):
                 return last, q
             if value > at_centre + RISE:
