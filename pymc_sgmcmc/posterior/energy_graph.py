@@ -41,9 +41,14 @@ class EnergyGraph:
         predictors: Sequence[Sequence[Predictor]] | None = None,
     ):
         self.vars, self.shapes, self.groups, self.predictors = vars, shapes, groups, predictors
+        self.exact = exact
         self.size = sum(int(np.prod(shape)) for shape in shapes)
         zero = pt.zeros((), dtype=pytensor.config.floatX)
         self._exact = pt.add(zero, *map(pt.sum, exact))
+
+    def without_exact(self) -> "EnergyGraph":
+        """Return the part of U that is minibatched."""
+        return EnergyGraph(self.vars, self.shapes, (), self.groups, self.predictors)
 
     def estimator(self, exact_weight: Any = 1.0) -> Callable:
         """Return ``estimate(q, slices, weights)``: graphs of U and its gradient at `q` (d,).

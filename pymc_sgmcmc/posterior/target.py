@@ -198,6 +198,10 @@ class Target:
         weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
         return self._evaluation.on_rows(q, weights, rows)
 
+    def warm_up(self, q: np.ndarray) -> None:
+        """Compile what is compiled when called; `q` (d,) is any point."""
+        self._evaluation.warm_up(q)
+
     def parts(self) -> list[Part]:
         """Return functions of q whose values and gradients add up to those of U on all rows.
 

@@ -142,7 +142,7 @@ def warm_up(chain: Chain) -> None:
         rows, _ = draw_rows(parts, state, frame.lengths, np.random.default_rng(0), 2)
         evaluate_at_rest(parts, state, frame, start, rows, 2, every=2)
     if parts.tuner is not None:
-        parts.target.value_and_gradient(start, [np.zeros(1, int) for _ in parts.target.groups])
+        parts.target.warm_up(start)
     if parts.algorithm.judges_draws:
         parts.target.value_and_gradient(start)
 
