@@ -12,12 +12,13 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.model.row_axes import FEW_ROWS, number_of_rows, row_dim, value_of
-from pymc_sgmcmc.rows.batch_rows import BatchRows, LatentRows, with_indices_at_data
+from pymc_sgmcmc.rows.batch_rows import BatchRows, LatentRows
 from pymc_sgmcmc.rows.computed import Computed, with_computed
 from pymc_sgmcmc.rows.decisions import Decision
 from pymc_sgmcmc.rows.dependence import Dependence
 from pymc_sgmcmc.rows.groups import RowData, RowGroup
 from pymc_sgmcmc.rows.model_terms import ModelTerms
+from pymc_sgmcmc.rows.moved_indices import with_indices_at_data
 from pymc_sgmcmc.rows.parts import Part
 from pymc_sgmcmc.rows.requests import BatchRequest
 from pymc_sgmcmc.rows.selection import NotByRow
