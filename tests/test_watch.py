@@ -276,9 +276,9 @@ def test_a_centre_that_costs_noise():
 def sight_of(**facts):
     """What is seen of a chain that has nothing wrong, but for `facts`."""
     tuned = SimpleNamespace(
-        slow=np.ones(3), batch_sizes=(64,), coordinates=Coordinates.identity(3, 2)
+        pace=np.ones(3), batch_sizes=(64,), coordinates=Coordinates.identity(3, 2)
     )
-    for name in ("slow", "batch_sizes", "coordinates"):
+    for name in ("pace", "batch_sizes", "coordinates"):
         if name in facts:
             setattr(tuned, name, facts.pop(name))
     width = Width(RunningSums.start(np.zeros(3)))
@@ -297,14 +297,14 @@ def test_bounds_of_tuning():
     slow = np.array([1.0, 1.0, 0.05])
     for facts, said in [
         ({}, False),
-        ({"slow": slow}, True),
-        ({"slow": np.array([1.0, 0.3, 1.0])}, False),
-        ({"slow": np.array([1.0, 0.3, 1.0]), "batch_sizes": (2048,)}, True),
+        ({"pace": slow}, True),
+        ({"pace": np.array([1.0, 0.3, 1.0])}, False),
+        ({"pace": np.array([1.0, 0.3, 1.0]), "batch_sizes": (2048,)}, True),
         ({"batch_sizes": (2048,)}, False),
-        ({"slow": slow, "noise": np.full(3, 0.04)}, False),  # within the tolerance
+        ({"pace": slow, "noise": np.full(3, 0.04)}, False),  # within the tolerance
     ]:
         assert (start(Watched.nothing(3), sight_of(**facts)).said == ("bound",)) == said
-    ((_, text),) = start(Watched.nothing(3), sight_of(slow=slow)).pending
+    ((_, text),) = start(Watched.nothing(3), sight_of(pace=slow)).pending
     assert "with batches of 64 rows" in text and "at 0.05 of their pace" in text
 
 

@@ -19,7 +19,7 @@ from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.chain.promises import MEAN_PROMISE, SD_PROMISE, TIMES, rounded_up
 from pymc_sgmcmc.chain.width import KINDS, POOLED_TOLERANCE, TOLERANCE
 from pymc_sgmcmc.dynamics.noise_rules import SLOWEST
-from pymc_sgmcmc.tuning.tuner import LARGEST
+from pymc_sgmcmc.tuning.choice import LARGEST
 
 __all__ = ["MonitorInput", "is_due", "look", "start"]
 
@@ -214,7 +214,7 @@ def _centre(sight: MonitorInput) -> Alarm | None:
 
 def _bounds(sight: MonitorInput) -> Alarm | None:
     """Return an alarm if tuning reached its limits and gradients are still too noisy."""
-    slowest, batch = float(sight.tuned.slow.min()), max(sight.tuned.batch_sizes, default=0)
+    slowest, batch = float(sight.tuned.pace.min()), max(sight.tuned.batch_sizes, default=0)
     if slowest > (0.5 if batch >= LARGEST else SLOWEST):
         return None
     if float(sight.noise.max()) <= sight.tolerance:

@@ -81,7 +81,7 @@ def assemble(
     warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
     warn_about_row_latents(target.model_terms, vars)
 
-    plan = arguments.plan(model, target, absorbs=algorithm.absorbs_noise)
+    plan = arguments.plan(model, target, absorbs_noise=algorithm.absorbs_noise)
     steps, tuner = int(arguments.steps_per_draw), None
     if arguments.tunes():
         refuse_untunable(name, algorithm, arguments)

@@ -7,6 +7,7 @@ matrices, Adam is used alone.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
 
-__all__ = ["Located", "locate"]
+__all__ = ["Located", "Locator", "locate"]
 
 ADAM_STEPS = 1500
 ADAM_ROWS = 128
@@ -45,6 +46,15 @@ class Located:
     decrement: float
     value: float
     gradient: np.ndarray
+
+
+class Locator(Protocol):
+    """A search for the region of high posterior density, where tuning starts."""
+
+    def __call__(
+        self, target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int
+    ) -> Located:
+        """Search from `start` (d,); `ndim`: number of axes of L, 2 for a dense one."""
 
 
 def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int) -> Located:
