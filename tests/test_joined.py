@@ -9,9 +9,13 @@ import pytest
 
 import pymc_sgmcmc.rows.joined
 import pymc_sgmcmc.rows.joining
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.posterior.batch_sources import Random
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.joined import FEWEST
 from pymc_sgmcmc.rows.joining import NotJoined
+from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED
 
 GROUPS = FEWEST + 1
@@ -106,6 +110,17 @@ def test_what_the_user_names_stays_apart(kwargs, joined):
         joined = 0
     (one, *_) = [*target_of(model_of(), **kwargs).likelihoods.joined, None]
     assert (len(one.members) if one else 0) == joined
+
+
+def test_names_with_a_comma_are_those_of_inputs():
+    """PyTensor 3 would take "slopes_5 likelihoods of one form (y_0, ..., y_4)" for a dtype."""
+    target = target_of(model_of(), batch_size="auto", keeps_slopes=True)
+    assert target.energy.predictors is not None
+    untuned = Tuned.untuned(target.batch_sizes, Coordinates.identity(target.size))
+    source = Random(target.groups, target.batch_sizes)
+    symbols = Estimator(target, source, moves=False, control=True).symbols(untuned)
+    (slopes,) = [x for name, x in symbols.items() if name.startswith("slopes")]
+    assert "," in slopes.name and slopes.type.shape[0] is None
 
 
 def test_few_are_not_joined():

@@ -16,16 +16,12 @@ from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.model.total_sizes import total_sizes
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
-from pymc_sgmcmc.posterior.linear_predictors import Predictor, find_predictors
-from pymc_sgmcmc.rows.likelihoods import Likelihoods, plan_likelihoods
+from pymc_sgmcmc.posterior.linear_predictors import kept_predictors
+from pymc_sgmcmc.rows.likelihoods import plan_likelihoods
 from pymc_sgmcmc.rows.model_terms import read_terms
 from pymc_sgmcmc.rows.sparse_designs import compiler_of
 
 __all__ = ["Target"]
-
-KEPT = 2**21
-"""Largest number of slopes of rows that a chain keeps, for any number of rows: 16 MB, and as much
-again where rows are drawn in blocks."""
 
 
 class Target:
@@ -96,7 +92,9 @@ class Target:
         model_terms = read_terms(full_data(model), vars, initial_point)
         likelihoods = plan_likelihoods(model, model_terms, batch_size, rows or {})
         shapes = [np.shape(model_terms.point[var.name]) for var in vars]
-        kept = _kept_predictors(likelihoods, vars) if keeps_slopes else None
+        kept = None
+        if keeps_slopes:
+            kept = kept_predictors(likelihoods.groups, likelihoods.lengths(), vars)
         self.model_terms, self.likelihoods = model_terms, likelihoods
         self.vars, self.shapes, self.model = list(vars), shapes, model_terms.model
         self.shared, self.terms = model_terms.shared, model_terms.terms
@@ -246,14 +244,3 @@ class Target:
     @cached_property
     def _evaluation(self) -> Evaluation:
         return Evaluation(self.energy, self.backend or Backend())
-
-
-def _kept_predictors(
-    likelihoods: Likelihoods, vars: Sequence[TensorVariable]
-) -> list[list[Predictor]] | None:
-    """Return the predictors of all groups; None if one has none, or slopes exceed `KEPT`."""
-    found = [find_predictors(group, vars) for group in likelihoods.groups]
-    if not all(found):  # also where a group has none at all
-        return None
-    kept = sum(n * len(own) for n, own in zip(likelihoods.lengths(), found, strict=True))
-    return found if kept <= KEPT else None
