@@ -135,7 +135,7 @@ def compiled(axis, keeps):
     """``estimate(tuned, z, bounds)`` with control variates, from blocks."""
     x, y = rng(7).normal(size=(N, 2)), rng(8).integers(2, size=N)
     _, target = build(x, y, axis, batch_size=5, keeps_slopes=keeps)
-    assert (target.potential.predictors is not None) == keeps
+    assert (target.energy.predictors is not None) == keeps
     return target, estimate_of(target, 5)
 
 
@@ -166,8 +166,8 @@ def test_gradients_of_blocks_are_unbiased(control, axis, keeps):
     target, estimate = compiled(axis, keeps)
     z, anchor, centre = rng(9).normal(size=(3, 2))
     L = np.array([[1.0, 0.0], [0.5, 2.0]])
-    found = {"coordinates": Coordinates(centre, L), "control": control, "anchor": anchor,
-             "anchor_gradient": target.batched_gradient(anchor)}  # fmt: skip
+    found = {"coordinates": Coordinates(centre, L), "uses_control_variate": control,
+             "anchor": anchor, "anchor_gradient": target.batched_gradient(anchor)}  # fmt: skip
     results = [estimate(z, start, **found) for start in range(N)]
     value, gradient = target.value_and_gradient(centre + L @ z)
     np.testing.assert_allclose(np.mean([v for v, _ in results]), value, rtol=1e-12)

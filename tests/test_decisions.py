@@ -153,7 +153,7 @@ QUICK = [f for f in SEPARATE if f not in (basis, joined_rows, chosen_columns)]
 @pytest.mark.parametrize("build", slow_but(QUICK, SEPARATE))
 def test_these_are_sliced(build, monkeypatch):
     """Gradients on the parts of any partition have the exact one as their mean."""
-    monkeypatch.setattr("pymc_sgmcmc.rows.batch_rows.FEW_ROWS", 1)
+    monkeypatch.setattr("pymc_sgmcmc.rows.moved_indices.FEW_ROWS", 1)
     monkeypatch.setattr("pymc_sgmcmc.rows.computed.FEW", 1)
     with pm.Model() as model:
         build()

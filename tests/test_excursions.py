@@ -131,7 +131,7 @@ def test_what_diverged_where_other_step_methods_began_is_forgotten():
         values = [model.rvs_to_values[variable] for variable in sampled]
         target = Target(model, values, batch_size=5, backend=INTERPRETED)
         plan = Plan(step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
-                    tolerance=0.05, absorbs=True)  # fmt: skip
+                    tolerance=0.05, absorbs_noise=True)  # fmt: skip
         algorithm = SimpleNamespace(
             step_bias=lambda h, curvature: h**2,
             longest_step=lambda curvature: 2.0,
@@ -140,12 +140,14 @@ def test_what_diverged_where_other_step_methods_began_is_forgotten():
         tuner = Tuner(target, Random(target.groups, [5]), plan, algorithm, 10)
         d, rng = target.size, np.random.default_rng(2)
         tuned = Tuned.untuned([5], Coordinates.identity(d, 2))
-        tuned = replace(tuner._begun(tuned, 0), warming=True, capacity=1.0, step_size=1.0)
+        tuned = replace(
+            tuner._begun(tuned, 0), in_first_window=True, injected_noise=1.0, step_size=1.0
+        )
         tuned = tuner.learn(tuned, None, rng)
-        assert tuned.shrink == 0.5
+        assert tuned.step_factor == 0.5
         while tuned.window.index == 0:
             tuned = tuner.learn(tuned, 0.1 * rng.standard_normal(d), rng)
-        shrinks.append(tuned.shrink)
+        shrinks.append(tuned.step_factor)
     assert shrinks == [1.0, 0.5]
 
 

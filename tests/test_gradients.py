@@ -122,7 +122,7 @@ def tuned_for(target, ndim, *, control, seed=9):
     return replace(
         untuned(target, ndim),
         coordinates=coordinates,
-        control=control,
+        uses_control_variate=control,
         anchor=anchor,
         anchor_gradient=target.batched_gradient(anchor),
     )

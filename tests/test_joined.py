@@ -9,9 +9,13 @@ import pytest
 
 import pymc_sgmcmc.rows.joined
 import pymc_sgmcmc.rows.joining
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.posterior.batch_sources import Random
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.joined import FEWEST
 from pymc_sgmcmc.rows.joining import NotJoined
+from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED
 
 GROUPS = FEWEST + 1
@@ -104,16 +108,27 @@ def test_what_the_user_names_stays_apart(kwargs, joined):
     if "rows" in kwargs:
         kwargs = kwargs | {"batch_size": {f"y_{g}": 8 for g in range(GROUPS)}}
         joined = 0
-    (one, *_) = [*target_of(model_of(), **kwargs)._joined, None]
+    (one, *_) = [*target_of(model_of(), **kwargs).likelihoods.joined, None]
     assert (len(one.members) if one else 0) == joined
 
 
+def test_names_with_a_comma_are_those_of_inputs():
+    """PyTensor 3 would take "slopes_5 likelihoods of one form (y_0, ..., y_4)" for a dtype."""
+    target = target_of(model_of(), batch_size="auto", keeps_slopes=True)
+    assert target.energy.predictors is not None
+    untuned = Tuned.untuned(target.batch_sizes, Coordinates.identity(target.size))
+    source = Random(target.groups, target.batch_sizes)
+    symbols = Estimator(target, source, moves=False, control=True).symbols(untuned)
+    (slopes,) = [x for name, x in symbols.items() if name.startswith("slopes")]
+    assert "," in slopes.name and slopes.type.shape[0] is None
+
+
 def test_few_are_not_joined():
-    assert not target_of(model_of(FEWEST - 1))._joined
+    assert not target_of(model_of(FEWEST - 1)).likelihoods.joined
 
 
 def test_another_form_is_not_joined():
-    (one,) = target_of(model_of(power=2.0))._joined
+    (one,) = target_of(model_of(power=2.0)).likelihoods.joined
     assert [rv.name for rv in one.members] == [f"y_{g}" for g in range(GROUPS - 1)]
 
 
@@ -147,7 +162,7 @@ def test_a_mistake_is_found_and_all_stay_apart(mistake, monkeypatch):
         monkeypatch.setattr(joining, "_find_rows", off_by_one)
     else:
         monkeypatch.setattr(pymc_sgmcmc.rows.joining, "_are_one", lambda variables: True)
-    assert not target_of(model_of())._joined
+    assert not target_of(model_of()).likelihoods.joined
 
 
 def test_rows_that_do_not_separate_are_not_joined_for_batches():
@@ -157,7 +172,7 @@ def test_rows_that_do_not_separate_are_not_joined_for_batches():
             start = pm.Normal.dist()
             pm.AR(f"y_{g}", rho=mu[g : g + 1], sigma=1.0, init_dist=start, observed=y)
     target = target_of(model, batch_size="auto")
-    assert not target._joined
+    assert not target.likelihoods.joined
     assert not target.groups
 
 

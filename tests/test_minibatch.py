@@ -246,7 +246,7 @@ def two_likelihoods(minibatch, sizes=(3, 4), named=True):
 @pytest.mark.parametrize("named", [True, False])
 def test_aligned_and_separate_minibatches(sizes, named):
     target = cheap(two_likelihoods(True, sizes, named))
-    assert [group.observed for group in target.groups] == [("obs", "second"), ("sites",)]
+    assert [group.likelihoods for group in target.groups] == [("obs", "second"), ("sites",)]
     assert target.batch_sizes == list(sizes)
     assert agrees(two_likelihoods(False, named=named), target)
 

@@ -187,9 +187,9 @@ def test_when_it_looks():
 def inputs_of(**facts):
     """What is seen of a chain that has nothing wrong, but for `facts`."""
     tuned = SimpleNamespace(
-        slow=np.ones(3), batch_sizes=(64,), coordinates=Coordinates.identity(3, 2)
+        pace=np.ones(3), batch_sizes=(64,), coordinates=Coordinates.identity(3, 2)
     )
-    for name in ("slow", "batch_sizes", "coordinates"):
+    for name in ("pace", "batch_sizes", "coordinates"):
         if name in facts:
             setattr(tuned, name, facts.pop(name))
     width = Width(RunningSums.start(np.zeros(3)))
@@ -216,14 +216,14 @@ def test_bounds_of_tuning():
     slow = np.array([1.0, 1.0, 0.05])
     for facts, said in [
         ({}, False),
-        ({"slow": slow}, True),
-        ({"slow": np.array([1.0, 0.3, 1.0])}, False),
-        ({"slow": np.array([1.0, 0.3, 1.0]), "batch_sizes": (2048,)}, True),
+        ({"pace": slow}, True),
+        ({"pace": np.array([1.0, 0.3, 1.0])}, False),
+        ({"pace": np.array([1.0, 0.3, 1.0]), "batch_sizes": (2048,)}, True),
         ({"batch_sizes": (2048,)}, False),
-        ({"slow": slow, "noise": np.full(3, 0.04)}, False),  # within the tolerance
+        ({"pace": slow, "noise": np.full(3, 0.04)}, False),  # within the tolerance
     ]:
         assert (kinds_at_end_of_tuning(**facts) == ["bound"]) == said
-    (alarm,) = alarms_at_end_of_tuning(slow=slow)
+    (alarm,) = alarms_at_end_of_tuning(pace=slow)
     assert "with batches of 64 rows" in alarm.text and "at 0.05 of their pace" in alarm.text
 
 

@@ -115,13 +115,13 @@ class Mistaken:
 
     def __init__(self, target, mistake):
         self._target, self._mistake = target, mistake
-        self.potential, self.predictors = self, None
+        self.energy, self.predictors = self, None
 
     def __getattr__(self, name):
         return getattr(self._target, name)
 
     def estimator(self):
-        estimate = self._target.potential.estimator()
+        estimate = self._target.energy.estimator()
         return lambda q, slices, weights: self._mistake(estimate, q, slices, weights)
 
 

@@ -163,19 +163,19 @@ def test_control_variates_are_left_out_and_refused_by_name(way):
     target = target_of(model_of(way), rows_of(way))
     given = {"batch_size": BATCH, "batches": "auto", "metric": "auto", "noise_estimate": "auto"}
     settings = Arguments(**given, gradient="auto")
-    plan = settings.plan(target.model, target, absorbs=True)
+    plan = settings.plan(target.model, target, absorbs_noise=True)
     assert plan.gradient == "plain"
     (var,) = target.shared
     for gradient in ("control_variate", "svrg"):
         settings = Arguments(**given, gradient=gradient)
         with pytest.raises(ValueError, match=rf"gradient='{gradient}'.*'{var.name}'"):
-            settings.plan(target.model, target, absorbs=True)
+            settings.plan(target.model, target, absorbs_noise=True)
 
 
 def tuner_of(target):
     given = {"batch_size": BATCH, "batches": "random", "gradient": "auto", "metric": "auto"}
     settings = Arguments(noise_estimate="auto", **given)
-    plan = settings.plan(target.model, target, absorbs=False)
+    plan = settings.plan(target.model, target, absorbs_noise=False)
     algorithm = SimpleNamespace(
         step_bias=lambda h, curvature: h**2,
         longest_step=lambda curvature: 2.0,
@@ -189,20 +189,22 @@ def test_noise_is_measured_at_the_values_that_other_step_methods_had(monkeypatch
     target = target_of(model_of(scale_of_all))
     logs = [np.log(0.5), np.log(2.0)]
     variances = np.array([N**2 / BATCH * Y.var() / np.exp(4 * value) for value in logs])
-    tuned = replace(Tuned.untuned([BATCH], Coordinates.identity(1, 2)), capacity=1e9, warming=True)
-    tuner = tuner_of(target)
+    tuned = replace(
+        Tuned.untuned([BATCH], Coordinates.identity(1, 2)), injected_noise=1e9, in_first_window=True
+    )
+    choice = tuner_of(target)._choice
     target.set_others((np.array(logs[1]),))
     points, others = np.zeros((40, 1)), [(np.array(logs[i % 2]),) for i in range(40)]
     kept = {}
 
     def keep(tuned, points, h, rng, visit):
-        kept["V"] = type(tuner)._gradient(tuner, tuned, points, h, rng, visit)[1]
+        kept["V"] = type(choice)._gradient(choice, tuned, points, h, rng, visit)[1]
         raise StopIteration  # what follows from it is of no concern here
 
-    monkeypatch.setattr(tuner, "_gradient", keep)
+    monkeypatch.setattr(choice, "_gradient", keep)
     for given, expected in ((others, variances.mean()), ((), variances[1])):
         with pytest.raises(StopIteration):
-            tuner._measure(tuned, points, np.random.default_rng(4), given)
+            choice.measure(tuned, points, np.random.default_rng(4), given)
         assert 0.7 < float(np.ravel(kept["V"])[0]) / expected < 1.4
         target.set_others((np.array(logs[1]),))
 

@@ -6,7 +6,7 @@ import pytensor
 import pytest
 
 from pymc_sgmcmc import SGHMC
-from pymc_sgmcmc.posterior import target as of_target
+from pymc_sgmcmc.posterior import linear_predictors
 from pymc_sgmcmc.posterior.target import Target
 from tests.samplers import draws, sample
 
@@ -72,7 +72,7 @@ def target_of(build, **settings):
 @pytest.mark.parametrize("build", FOUND)
 def test_they_are_found(build):
     target = target_of(build)
-    (predictors,) = target.potential.predictors
+    (predictors,) = target.energy.predictors
     assert len(predictors) == FOUND[build]
     (slopes,) = target.row_slopes(rng(5).normal(size=target.size) / 3)
     assert slopes.shape == (N, FOUND[build]) and slopes.std(axis=0).min() > 0.1
@@ -80,7 +80,7 @@ def test_they_are_found(build):
 
 @pytest.mark.parametrize("build", NOT_FOUND)
 def test_others_are_not(build):
-    assert target_of(build).potential.predictors is None
+    assert target_of(build).energy.predictors is None
 
 
 def test_slopes_of_a_poisson_regression():
@@ -108,14 +108,14 @@ def test_a_group_of_other_variables_has_none():
             pm.Normal(f"y_{name}", X @ pm.Normal(f"b_{name}", shape=3), 1.0, observed=y, dims=name)
     for vars, found in ((model.value_vars, True), (model.value_vars[:1], False)):
         target = Target(model, vars, batch_size=10, keeps_slopes=True)
-        assert (target.potential.predictors is not None) == found
+        assert (target.energy.predictors is not None) == found
         assert target.batched_gradient(np.ones(target.size)).shape == (target.size,)
 
 
 def test_many_rows_are_not_kept(monkeypatch):
-    monkeypatch.setattr(of_target, "KEPT", 2 * N - 1)
-    assert target_of(linear).potential.predictors is None
-    assert target_of(by_hand).potential.predictors is not None
+    monkeypatch.setattr(linear_predictors, "KEPT", 2 * N - 1)
+    assert target_of(linear).energy.predictors is None
+    assert target_of(by_hand).energy.predictors is not None
 
 
 @pytest.mark.slow

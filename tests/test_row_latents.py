@@ -10,7 +10,7 @@ import pytest
 import pymc_sgmcmc.compile.backend
 from pymc_sgmcmc import SGNHT
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.rows.latents import ROWS_PER_ENTRY, rows_per_entry
+from pymc_sgmcmc.rows.latents import ROWS_PER_ENTRY, rows_per_entry, warn_about_row_latents
 from tests.helpers import INTERPRETED
 
 N = 808
@@ -61,9 +61,9 @@ def test_a_latent_variable_of_the_rows_is_warned_of(way):
     effects, rows = LATENT[way]
     target = target_of(poisson(effects))
     with pytest.warns(UserWarning, match=r"'e' has .* rows of 'y' each.*integrate it out.*Gibbs"):
-        target.warn_about_row_latents()
-    (term,) = [target._terms[rv] for rv in target.model.observed_RVs]
-    assert rows_per_entry(term, target.vars[-1], target._point) == pytest.approx(rows)
+        warn_about_row_latents(target.model_terms, target.vars)
+    (term,) = [target.terms[rv] for rv in target.model.observed_RVs]
+    assert rows_per_entry(term, target.vars[-1], target.model_terms.point) == pytest.approx(rows)
 
 
 @pytest.mark.parametrize("way", HARMLESS)
@@ -71,9 +71,9 @@ def test_groups_and_coefficients_are_not(way):
     target = target_of(poisson(HARMLESS[way]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        target.warn_about_row_latents()
-    (term,) = [target._terms[rv] for rv in target.model.observed_RVs]
-    assert rows_per_entry(term, target.vars[-1], target._point) > ROWS_PER_ENTRY
+        warn_about_row_latents(target.model_terms, target.vars)
+    (term,) = [target.terms[rv] for rv in target.model.observed_RVs]
+    assert rows_per_entry(term, target.vars[-1], target.model_terms.point) > ROWS_PER_ENTRY
 
 
 def test_few_rows_are_left_alone():
@@ -83,7 +83,8 @@ def test_few_rows_are_left_alone():
         pm.Normal("y", theta, 1.0, observed=np.zeros(150))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        target_of(model).warn_about_row_latents()
+        target = target_of(model)
+        warn_about_row_latents(target.model_terms, target.vars)
 
 
 def test_it_is_said_before_anything_is_compiled_and_not_of_another_step_method():

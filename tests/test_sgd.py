@@ -16,7 +16,7 @@ def test_each_direction_has_the_variance_of_the_posterior(T):
     """By the exact law of the tuned step, in directions with unequal noise."""
     V, longest = np.array([30.0, 60.0, 100.0, 4000.0]) * T, 0.09
     rule = Driving(T, count=np.inf)
-    slow = rule.slow(np.diag(V), longest)
+    slow = rule.pace(np.diag(V), longest)
     v = slow**2 * V
     h = rule.step_size(v, slow, longest)
     # z <- z - h (slow^2 z + noise), where the posterior has the variance 1 / slow^2.
@@ -28,7 +28,7 @@ def test_each_direction_has_the_variance_of_the_posterior(T):
 def test_directions_with_too_little_noise_take_the_longest_step():
     V, longest = np.array([5.0, 100.0]), 0.09
     rule = Driving(1.0, count=np.inf)
-    slow = rule.slow(V, longest)
+    slow = rule.pace(V, longest)
     assert slow[0] == 1 and rule.step_size(slow**2 * V, slow, longest) == longest
 
 
@@ -42,10 +42,10 @@ def test_noise_that_differs_by_chance_is_taken_for_one():
     vectors = np.random.default_rng(0).standard_normal((count, d)) * np.sqrt(300.0)
     measured = np.linalg.eigvalsh(vectors.T @ vectors / count)
     assert np.ptp(measured) > 80
-    slow = Driving(1.0, count).slow(np.diag(measured), 0.09)
+    slow = Driving(1.0, count).pace(np.diag(measured), 0.09)
     assert np.ptp(slow**2) / np.mean(slow**2) < 0.06
     truly = np.linspace(100, 500, d)
-    kept = 2 / (0.09 * Driving(1.0, count).slow(np.diag(truly), 0.09) ** 2) - 1
+    kept = 2 / (0.09 * Driving(1.0, count).pace(np.diag(truly), 0.09) ** 2) - 1
     np.testing.assert_allclose(kept, truly, rtol=0.15)
 
 

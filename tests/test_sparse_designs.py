@@ -163,7 +163,7 @@ def test_one_hot_entries_are_not_taken_for_rows():
 
 def test_slopes_of_rows_are_kept():
     target = target_of(model_of(DESIGNS["csr"]()), keeps_slopes=True)
-    assert len(target.potential.predictors[0]) == 2
+    assert len(target.energy.predictors[0]) == 2
     q = RNG.normal(size=K + 1)
     errors = (Y - DENSE @ q[:K]) / np.exp(2 * q[K])
     # One of them is X beta, or minus that.
@@ -179,7 +179,7 @@ def test_new_values_of_a_shared_matrix_are_seen(as_matrix):
     X.set_value(as_matrix(2 * DENSE[::-1]))
     target.examine()
     assert_right(target, 2 * DENSE[::-1])
-    copied = pickle.loads(pickle.dumps(target._matrices))
+    copied = pickle.loads(pickle.dumps(target.model_terms.matrices))
     assert len(copied[0].rows.get_value()) == N
 
 

@@ -183,7 +183,7 @@ def test_two_observed_variables(batch_size, sizes):
     model = two_observed()
     target = cheap(model, batch_size=batch_size)
     assert agrees(model, target)
-    observed = [group.observed for group in target.groups]
+    observed = [group.likelihoods for group in target.groups]
     assert dict(zip(observed, target.batch_sizes, strict=True)) == {
         (name,): size for name, size in sizes.items()
     }
@@ -197,7 +197,7 @@ def test_the_name_of_a_variable_comes_before_that_of_its_dimension(key):
         pm.Normal("z", mu, observed=np.arange(N), dims="row")
     sizes = {"row": 2, "y": None}
     target = cheap(model, batch_size={key: sizes[key], **sizes})
-    assert [group.observed for group in target.groups] == [("z",)]
+    assert [group.likelihoods for group in target.groups] == [("z",)]
     assert agrees(model, target)
 
 
@@ -208,7 +208,7 @@ def test_two_observed_variables_of_one_dimension_share_their_rows():
         pm.Normal("y", a * x, observed=rng().standard_normal(N), dims="row")
         pm.Normal("z", b * x, observed=np.arange(N), dims="row")
     target = cheap(model, batch_size=3)
-    assert [group.observed for group in target.groups] == [("y", "z")]
+    assert [group.likelihoods for group in target.groups] == [("y", "z")]
     assert agrees(model, target)
 
 
@@ -357,7 +357,7 @@ def test_likelihood(likelihood):
     with pm.Model() as model:
         likelihood(pm.Normal("mu"))
     target = cheap(model, batch_size=2)
-    assert [group.observed for group in target.groups] == [("y",)]
+    assert [group.likelihoods for group in target.groups] == [("y",)]
     assert agrees(model, target)
 
 
@@ -367,7 +367,7 @@ def test_scalar_observed_is_exact():
         pm.Normal("total", mu, observed=2.0)
         pm.Normal("y", mu, observed=np.arange(N))
     target = cheap(model, batch_size=2)
-    assert [group.observed for group in target.groups] == [("y",)]
+    assert [group.likelihoods for group in target.groups] == [("y",)]
     assert agrees(model, target)
 
 

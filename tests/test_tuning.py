@@ -27,8 +27,8 @@ from pymc_sgmcmc import (
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.chain.stats import TUNED_STATS
 from pymc_sgmcmc.step.arguments import MANY_ROWS
+from pymc_sgmcmc.tuning.choice import STEP_SHARE
 from pymc_sgmcmc.tuning.locate import Located
-from pymc_sgmcmc.tuning.tuner import STEP_SHARE
 from pymc_sgmcmc.tuning.windows import window_length
 from tests.benchmarks.trust_models import eight_schools
 from tests.helpers import coefficients_of, initial_state
@@ -159,7 +159,7 @@ def test_metric_and_centre_are_those_of_the_draws(metric):
     with pm.Model():
         pm.MvNormal("q", np.zeros(3), np.eye(3))  # another law: only draws can tell
         step = SGHMC(metric=metric)
-    chain = replace(step.state.tuned, capacity=1.0)
+    chain = replace(step.state.tuned, injected_noise=1.0)
     for q in rng.multivariate_normal(mean, covariance, sum(map(window_length, range(3)))):
         chain = step.chain.parts.tuner.learn(chain, q, rng)
     assert chain.window.index == 3
@@ -379,9 +379,9 @@ def test_a_noise_estimate_that_cannot_be_measured_is_refused():
 
 def test_a_centre_that_is_not_found_is_said(monkeypatch):
     nowhere = Located(Coordinates(np.zeros(2), np.eye(2)), 1e6, 0.0, np.ones(2))
-    monkeypatch.setattr("pymc_sgmcmc.tuning.tuner.locate", lambda *_: nowhere)
     with regression() as model:
         step = SGHMC(rng=0)
+    monkeypatch.setattr(step.chain.parts.tuner, "_locator", lambda *_: nowhere)
     _, (stats,) = step.step(model.initial_point())
     assert "not found" in stats["warning"].message and "initvals" in stats["warning"].message
 

@@ -1,6 +1,7 @@
 """Coordinates in which a sampler moves: q = centre + L z.
 
-A sampler with a constant metric G = L L' is the same sampler with unit metric in z.
+A sampler with a constant metric G = L L' is the same sampler with unit metric in z. All that is
+done with L is here: L is a matrix (d, d), or its diagonal (d,).
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Coordinates", "apply", "pull", "pull_all"]
+__all__ = ["Coordinates", "apply", "pull", "pull_all", "square_root"]
 
 
 def apply(factor, z):
@@ -24,6 +25,11 @@ def pull(factor, gradient):
 def pull_all(factor, gradients):
     """Return L' g for each row g of `gradients`."""
     return gradients @ factor if factor.ndim == 2 else gradients * factor
+
+
+def square_root(covariance: np.ndarray) -> np.ndarray:
+    """Return L with L L' equal to a covariance (d, d), or to its diagonal (d,)."""
+    return np.linalg.cholesky(covariance) if covariance.ndim == 2 else np.sqrt(covariance)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,11 @@ class Coordinates:
     def around(self, centre: np.ndarray) -> "Coordinates":
         """Return coordinates with the same L around another centre."""
         return Coordinates(centre, self.factor)
+
+    @property
+    def scales(self) -> np.ndarray:
+        """The square roots of the diagonal of L L', (d,): about the sds of q."""
+        return np.linalg.norm(self.factor, axis=1) if self.factor.ndim == 2 else self.factor
 
     @cached_property
     def condition(self) -> float:

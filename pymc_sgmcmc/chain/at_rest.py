@@ -124,7 +124,9 @@ def noise_without_control(
 
     `variance`: V with it.
     """
-    if not (state.tuned.control and variance.mean() > 0):
+    if not (state.tuned.uses_control_variate and variance.mean() > 0):
         return None
-    plain = gradient_variance(parts, state, frame, q, replace(state.tuned, control=False))
+    plain = gradient_variance(
+        parts, state, frame, q, replace(state.tuned, uses_control_variate=False)
+    )
     return float(plain.mean() / variance.mean())

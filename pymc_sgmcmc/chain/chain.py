@@ -78,7 +78,7 @@ class Chain:
         state = self.state
         state.tune, state.divergences = False, 0
         window = state.tuned.window.emptied()  # snapshots would carry its points
-        state.tuned = replace(state.tuned, warming=False, window=window)
+        state.tuned = replace(state.tuned, in_first_window=False, window=window)
 
     @property
     def frame(self) -> Frame:
@@ -150,7 +150,7 @@ class Chain:
             self._reported_data = True
         self._lengths = parts.target.examine()
         parts.source.refresh()
-        if state.tuned.control:
+        if state.tuned.uses_control_variate:
             anchor_gradient = parts.target.batched_gradient(state.tuned.anchor)
             state.tuned = replace(state.tuned, anchor_gradient=anchor_gradient)
         self._frame = None
@@ -163,7 +163,7 @@ class Chain:
             return q
         before = state.tuned
         state.tuned = tuner.learn(before, q if finite else None, rng)
-        cut = state.tuned.shrink != before.shrink
+        cut = state.tuned.step_factor != before.step_factor
         if cut or state.tuned.coordinates is not before.coordinates:
             state.carried = self._fresh_state(rng)
             state.running_sums = RunningSums.start(state.running_sums.origin)

@@ -203,9 +203,8 @@ def _remedy(tuned: bool) -> str:
 
 def start_alarm(where: str, tuned: Tuned, target: Target) -> Alarm:
     """Return the alarm about tuning that starts at an untypical point of the posterior."""
-    centre, factor = tuned.coordinates.centre, tuned.coordinates.factor
+    centre, scales = tuned.coordinates.centre, tuned.coordinates.scales
     _, gradient = target.value_and_gradient(centre)
-    scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
     steepest = int(np.argmax(np.nan_to_num(np.abs(scales * gradient), nan=np.inf)))
     scale = ""
     if abs(centre[steepest]) > FAR and is_transformed(target)[steepest]:

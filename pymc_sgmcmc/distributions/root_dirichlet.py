@@ -9,8 +9,8 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 
-from pymc_sgmcmc._utils.argument_rows import GRAPH, SHAPE
 from pymc_sgmcmc._utils.arguments import check_given
+from pymc_sgmcmc._utils.graph_arguments import GRAPH, SHAPE
 from pymc_sgmcmc.distributions.embedded import Embedded, on_sphere
 from pymc_sgmcmc.distributions.manifolds import SPHERE
 

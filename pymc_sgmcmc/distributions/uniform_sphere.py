@@ -7,8 +7,8 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.random.op import RandomVariable
 
-from pymc_sgmcmc._utils.argument_rows import SHAPE
 from pymc_sgmcmc._utils.arguments import check_given
+from pymc_sgmcmc._utils.graph_arguments import SHAPE
 from pymc_sgmcmc.distributions.embedded import Embedded, on_sphere
 from pymc_sgmcmc.distributions.manifolds import SPHERE
 

@@ -102,7 +102,7 @@ class Thermostatted(Momentum, ABC):
         numbers = super().coefficients(context)
         self.bath.check(self.rate)
         # Its friction rests while nothing has been learned.
-        mass = np.inf if context.warming else self.bath.mass(self.thermal_mass, self.rate)
+        mass = np.inf if context.in_first_window else self.bath.mass(self.thermal_mass, self.rate)
         return numbers | {"temperature": self.temperature, "mass": mass}
 
     def widening(self, rate, context):

@@ -29,14 +29,14 @@ class NoiseRule(ABC):
         """Return whether the directions of the noise matter."""
 
     @abstractmethod
-    def slow(self, V: np.ndarray, h: float) -> np.ndarray:
+    def pace(self, V: np.ndarray, h: float) -> np.ndarray:
         """Return the factors, (d,), that shorten directions so that `h` is right in all of them.
 
         If the directions matter, V is diagonal.
         """
 
     @abstractmethod
-    def step_size(self, v: np.ndarray, slow: np.ndarray, longest: float) -> float:
+    def step_size(self, v: np.ndarray, pace: np.ndarray, longest: float) -> float:
         """Return the step size, at most `longest`, for noise `v` in shortened directions."""
 
 
@@ -53,10 +53,10 @@ class Heating(NoiseRule):
     def matters(self, V, h):
         return h * largest(V) / 2 > 0.01 * self.room
 
-    def slow(self, V, h):
+    def pace(self, V, h):
         return np.clip(np.sqrt(2 * self.room / (h * diagonal(V))), SLOWEST, 1.0)
 
-    def step_size(self, v, slow, longest):
+    def step_size(self, v, pace, longest):
         return min(longest, 2 * self.room / max(v.max(), 1e-300))
 
 
@@ -82,7 +82,7 @@ class Driving(NoiseRule):
     def matters(self, V, h):
         return True
 
-    def slow(self, V, h):
+    def pace(self, V, h):
         v = diagonal(V)
         # Shrink eigenvalues to their mean if they differ no more than by chance (Ledoit and Wolf,
         # 2004).
@@ -90,8 +90,8 @@ class Driving(NoiseRule):
         v = mean + max(0.0, 1 - chance * mean**2 / max(v.var(), 1e-300)) * (v - mean)
         return np.sqrt(np.minimum(1.0, 2 / (h * (1 + v / self.temperature))))
 
-    def step_size(self, v, slow, longest):
-        return min(longest, 2 / np.mean(slow**2 + v / self.temperature))
+    def step_size(self, v, pace, longest):
+        return min(longest, 2 / np.mean(pace**2 + v / self.temperature))
 
 
 def diagonal(V: np.ndarray) -> np.ndarray:

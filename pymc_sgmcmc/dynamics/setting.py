@@ -48,11 +48,11 @@ class Context:
         How many the chain has made.
     tuning : bool
         Whether `pm.sample` still tunes.
-    warming : bool
+    in_first_window : bool
         Whether nothing has been learned from draws yet.
     noise : array, shape (d,)
         V, the variance of the gradient, as tuning has measured it; zeros before.
-    slow : array, shape (d,)
+    pace : array, shape (d,)
         By how much tuning has shortened each coordinate.
     batched : bool
         Whether batches are drawn independently, and are not all rows.
@@ -67,9 +67,9 @@ class Context:
     step_size: float = np.nan
     inner_steps: int = 0
     tuning: bool = True
-    warming: bool = False
+    in_first_window: bool = False
     noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    slow: np.ndarray = field(default_factory=lambda: np.ones(1))
+    pace: np.ndarray = field(default_factory=lambda: np.ones(1))
     batched: bool = False
     n_rows: int = 0
     state: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -13,10 +13,10 @@ from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.posterior.linear_predictors import Predictor
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = ["Potential"]
+__all__ = ["EnergyGraph"]
 
 
-class Potential:
+class EnergyGraph:
     """U as a graph of the flat q and of the rows of a batch.
 
     Parameters
@@ -41,9 +41,14 @@ class Potential:
         predictors: Sequence[Sequence[Predictor]] | None = None,
     ):
         self.vars, self.shapes, self.groups, self.predictors = vars, shapes, groups, predictors
+        self.exact = exact
         self.size = sum(int(np.prod(shape)) for shape in shapes)
         zero = pt.zeros((), dtype=pytensor.config.floatX)
         self._exact = pt.add(zero, *map(pt.sum, exact))
+
+    def without_exact(self) -> "EnergyGraph":
+        """Return the part of U that is minibatched."""
+        return EnergyGraph(self.vars, self.shapes, (), self.groups, self.predictors)
 
     def estimator(self, exact_weight: Any = 1.0) -> Callable:
         """Return ``estimate(q, slices, weights)``: graphs of U and its gradient at `q` (d,).

@@ -6,10 +6,15 @@ from functools import partial
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.op import HasInnerGraph
+from pytensor.graph.traversal import graph_inputs, toposort
 
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
-from pymc_sgmcmc.posterior.energy_graph import Potential
+from pymc_sgmcmc.model.row_axes import value_of
+from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 
 __all__ = ["Evaluation", "Part"]
 
@@ -17,33 +22,41 @@ CHUNK = 2**17
 """Number of values of row data in one chunk of an exact gradient: 1 MB, which stays in the
 processor's cache from one q to the next. A chunk has at least as many values as a gradient."""
 
+DEAR = 2**20
+"""Number of operations of the exact part from which on it is left out of gradients of batches: they
+take milliseconds, and a second function some seconds of compilation."""
+
+LOOP = 100
+"""Operations that a step of a loop counts as."""
+
 Part = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Evaluation:
-    """A compiled potential with its weights as inputs, and sums over chunks of rows.
+    """U and its gradient, compiled with weights as inputs, and sums over chunks of rows.
+
+    Where the exact part of U is dear, a second function leaves it out: tuning takes the gradients
+    of a thousand small batches.
 
     Parameters
     ----------
-    potential : Potential
+    energy : EnergyGraph
     backend : Backend
     """
 
-    def __init__(self, potential: Potential, backend: Backend):
-        self._groups, self._size, size = potential.groups, potential.size, potential.size
-        groups = self._groups
-        dtype = pytensor.config.floatX
-        q = pt.vector("q", dtype=dtype, shape=(size,))
-        exact_weight = pt.scalar("exact_weight", dtype=dtype)
-        weights = [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in groups]
-        rows = [pt.lvector(f"rows_{group.name}") for group in groups]
-        slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
-        outputs = potential.estimator(exact_weight)(q, slices, weights)
-        if potential.predictors is not None:
-            outputs += potential.row_slopes(q, slices)
-        self._function = CompiledGraph([q, exact_weight, *weights, *rows], outputs, backend)
-        self._dtype = dtype
+    def __init__(self, energy: EnergyGraph, backend: Backend):
+        self._groups, self._size = energy.groups, energy.size
+        self._function = self._batches = _compiled(energy, backend)
+        if energy.groups and count_operations(energy) >= DEAR:
+            self._batches = _compiled(energy.without_exact(), backend)
+        self._dtype = pytensor.config.floatX
         self.rows_evaluated = 0
+
+    def warm_up(self, q: np.ndarray) -> None:
+        """Call each function once, for backends that compile a function when it is called."""
+        weights, rows = self._nothing()
+        for exact_weight in (1.0, 0.0):
+            self._call(q, weights, rows, exact_weight)
 
     def on_rows(
         self,
@@ -58,7 +71,8 @@ class Evaluation:
 
     def _call(self, q, weights, rows, exact_weight) -> list[np.ndarray]:
         self.rows_evaluated += max(map(len, rows), default=1)
-        return self._function(
+        function = self._function if exact_weight else self._batches
+        return function(
             # Copy: Numba compiles again for an array that is read-only or not contiguous.
             *(np.array(number, self._dtype) for number in (q, exact_weight, *weights)),
             *(np.ascontiguousarray(row, np.int64) for row in rows),
@@ -121,3 +135,48 @@ class Evaluation:
     def _nothing(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return weights of zero, and the one row that each group must have."""
         return np.zeros(len(self._groups)), [np.zeros(1, np.int64)] * len(self._groups)
+
+
+def _compiled(energy: EnergyGraph, backend: Backend) -> CompiledGraph:
+    """Compile U, its gradient, and slopes if they are kept.
+
+    Inputs are q, the weight of the exact part, the weight of each group, and the rows of each.
+    """
+    dtype, groups = pytensor.config.floatX, energy.groups
+    q = pt.vector("q", dtype=dtype, shape=(energy.size,))
+    exact_weight = pt.scalar("exact_weight", dtype=dtype)
+    weights = [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in groups]
+    rows = [pt.lvector(f"rows_{group.name}") for group in groups]
+    slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
+    outputs = energy.estimator(exact_weight)(q, slices, weights)
+    if energy.predictors is not None:
+        outputs += energy.row_slopes(q, slices)
+    return CompiledGraph([q, exact_weight, *weights, *rows], outputs, backend)
+
+
+def count_operations(energy: EnergyGraph) -> int:
+    """Return about how many operations one evaluation of the exact part of U takes.
+
+    The number follows from the graph and the shapes of data, so that it is the same in each run:
+    one for each number that a term reads, n^3 for linear algebra on n columns, and `LOOP` for each
+    step of a loop, which is taken to be as long as the longest array.
+    """
+    shapes = dict(zip(energy.vars, energy.shapes, strict=True))
+    total = 0
+    for term in energy.exact:
+        known = [shapes.get(x) or _shape(x) for x in graph_inputs([term])]
+        total += sum(int(np.prod(shape)) for shape in known)
+        longest = max((length for shape in known for length in shape), default=1)
+        for node in toposort([term]):
+            if isinstance(node.op, HasInnerGraph):
+                total += LOOP * longest
+            elif "linalg" in type(getattr(node.op, "core_op", node.op)).__module__:
+                (*_, columns) = getattr(node.inputs[0].type, "shape", ()) or (None,)
+                total += (columns or longest) ** 3
+    return total
+
+
+def _shape(leaf: Variable) -> tuple[int, ...]:
+    """Return the shape of data; () of what has none."""
+    is_data = isinstance(leaf, SharedVariable | Constant)
+    return getattr(value_of(leaf), "shape", ()) if is_data else ()

@@ -26,7 +26,11 @@ from pymc_sgmcmc.compile.sparse_dot import SparseDot
 from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = ["Predictor", "find_predictors"]
+__all__ = ["Predictor", "find_predictors", "kept_predictors"]
+
+KEPT = 2**21
+"""Largest number of slopes of rows that a chain keeps, for any number of rows: 16 MB, and as much
+again where rows are drawn in blocks."""
 
 _SUMS = Add | Sub | Neg | Identity | Cast
 _MOVES = (DimShuffle, Reshape, Subtensor, AdvancedSubtensor, Sum, Join, MakeVector, Alloc,
@@ -51,6 +55,20 @@ class Predictor:
         """Return the gradient in q, (d,), of a function with slopes (n,) in the predictor."""
         known = {self.value: slopes.astype(self.value.dtype)}
         return flat_gradient(None, vars, known)
+
+
+def kept_predictors(
+    groups: Sequence[RowGroup], lengths: Sequence[int], vars: Sequence[TensorVariable]
+) -> list[list[Predictor]] | None:
+    """Return the predictors of all groups; None if one has none, or slopes exceed `KEPT`.
+
+    `lengths`: the number of rows of each group.
+    """
+    found = [find_predictors(group, vars) for group in groups]
+    if not all(found):  # also where a group has none at all
+        return None
+    kept = sum(n * len(own) for n, own in zip(lengths, found, strict=True))
+    return found if kept <= KEPT else None
 
 
 def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Predictor] | None:

@@ -6,11 +6,14 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.flat import shaped
 from pymc_sgmcmc._utils.text import listed
 from pymc_sgmcmc.compile.backend import interpreted
-from pymc_sgmcmc.posterior.energy_graph import Potential
+from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.groups import RowGroup
+from pymc_sgmcmc.rows.requests import BatchRequest
 
 __all__ = ["REMEDY", "culprit", "is_transformed", "numbered", "without_derivative"]
 
@@ -58,8 +61,10 @@ def numbered(rows: Sequence[int], total: int, what: str = "row") -> str:
 
 
 def _of_values(target: Target, q: np.ndarray) -> str:
-    values = target.terms_at(q)
-    for rv, value in values.items():
+    parts = zip(target.vars, shaped(q, target.shapes), strict=True)
+    given = {var: np.asarray(part, dtype=var.dtype) for var, part in parts}
+    values = map(np.asarray, evaluate(list(target.terms.values()), given))
+    for rv, value in zip(target.terms, values, strict=True):
         bad = ~np.isfinite(value)
         if not bad.any():
             continue
@@ -75,8 +80,8 @@ def _entries(bad: np.ndarray) -> str:
 
 def _of_gradients(target: Target, q: np.ndarray) -> str:
     for rv, term in target.terms.items():
-        potential = Potential(target.vars, target.shapes, [term], [])
-        gradient = _gradient(potential, [])(q)
+        energy = EnergyGraph(target.vars, target.shapes, [term], [])
+        gradient = _gradient(energy, [])(q)
         bad = np.flatnonzero(~np.isfinite(gradient))
         if not len(bad):
             continue
@@ -92,10 +97,10 @@ def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
     """Return the first rows of `rv` whose own gradient is not finite, if its rows separate."""
     if rv not in target.model.observed_RVs or not rv.type.ndim:
         return []
-    group = target.row_group(rv)
+    group = target.likelihoods.planner.plan(BatchRequest(rv, 1, (0,), explicit=False)).group
     if group is None:
         return []
-    gradient = _gradient(Potential(target.vars, target.shapes, [], [group]), [group])
+    gradient = _gradient(EnergyGraph(target.vars, target.shapes, [], [group]), [group])
     return _search(lambda rows: bool(np.isfinite(gradient(q, rows)).all()), group.length())
 
 
@@ -113,12 +118,12 @@ def _search(is_fine: Callable[[np.ndarray], bool], length: int) -> list[int]:
     return found
 
 
-def _gradient(potential: Potential, groups: Sequence[RowGroup]) -> Callable:
+def _gradient(energy: EnergyGraph, groups: Sequence[RowGroup]) -> Callable:
     """Return the gradient of U as a function of q, and of the rows of each of `groups`."""
-    q = pt.vector("q", dtype=pytensor.config.floatX, shape=(potential.size,))
+    q = pt.vector("q", dtype=pytensor.config.floatX, shape=(energy.size,))
     rows = [pt.lvector() for _ in groups]
     slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
-    _, gradient = potential.estimator()(q, slices, [pt.ones(()) for _ in groups])
+    _, gradient = energy.estimator()(q, slices, [pt.ones(()) for _ in groups])
     function = interpreted([q, *rows], [gradient])
     return lambda at, *rows: function(np.asarray(at, pytensor.config.floatX), *rows)[0]
 

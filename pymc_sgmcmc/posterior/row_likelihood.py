@@ -14,6 +14,7 @@ from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.model.log_density import log_density_terms
 from pymc_sgmcmc.posterior.evaluation import CHUNK
 from pymc_sgmcmc.rows.groups import RowGroup
+from pymc_sgmcmc.rows.model_terms import ModelTerms
 from pymc_sgmcmc.rows.planner import Planner
 from pymc_sgmcmc.rows.requests import BatchRequest
 from pymc_sgmcmc.rows.sparse_designs import without_sparse
@@ -92,7 +93,7 @@ def row_terms(
 ) -> list[RowTerm]:
     """Return the row terms of some observed variables of a model without `pm.Minibatch`."""
     terms, _ = without_sparse(log_density_terms(model, {}))
-    planner = Planner(model, terms, point, {}, {}, apart=False)
+    planner = Planner(ModelTerms(model, terms, point), {}, apart=False)
 
     def made(rv: TensorVariable) -> RowTerm:
         requests = [BatchRequest(rv, 1, (0,), explicit=False)] if terms[rv].type.ndim else []

@@ -1,49 +1,27 @@
-"""The potential U of a PyMC model and its gradient, on any rows and exactly in chunks."""
+"""U, the negative log-posterior of a PyMC model, and its gradient: on any rows, or exactly."""
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from pymc import Model
-from pymc.pytensorf import make_shared_replacements
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc._utils.flat import entry_name, shaped
-from pymc_sgmcmc._utils.text import first_of
-from pymc_sgmcmc._utils.validation import is_auto
+from pymc_sgmcmc._utils.flat import entry_name
 from pymc_sgmcmc.compile.backend import Backend
-from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.full_data import full_data
-from pymc_sgmcmc.model.inspection import check_dims, check_variables, refuse_missing, values_at
-from pymc_sgmcmc.model.log_density import log_density_terms
-from pymc_sgmcmc.model.support import check_initial_point
 from pymc_sgmcmc.model.total_sizes import total_sizes
-from pymc_sgmcmc.posterior.energy_graph import Potential
+from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
-from pymc_sgmcmc.posterior.linear_predictors import Predictor, find_predictors
-from pymc_sgmcmc.rows.computed import Computed
-from pymc_sgmcmc.rows.decisions import Decision
-from pymc_sgmcmc.rows.groups import RowGroup, join_groups
-from pymc_sgmcmc.rows.joined import Joined, check_joined, find_joined, with_joined
-from pymc_sgmcmc.rows.joining import NotJoined
-from pymc_sgmcmc.rows.latents import warn_about_row_latents
-from pymc_sgmcmc.rows.opened import opened
-from pymc_sgmcmc.rows.planner import Plan, Planner
-from pymc_sgmcmc.rows.requests import BatchRequest, find_requests
-from pymc_sgmcmc.rows.sparse_designs import compiler_of, without_sparse
+from pymc_sgmcmc.posterior.linear_predictors import kept_predictors
+from pymc_sgmcmc.rows.likelihoods import plan_likelihoods
+from pymc_sgmcmc.rows.model_terms import read_terms
+from pymc_sgmcmc.rows.sparse_designs import compiler_of
 
 __all__ = ["Target"]
-
-_log = logging.getLogger("pymc.sgmcmc")
-
-KEPT = 2**21
-"""Largest number of slopes of rows that a chain keeps, for any number of rows: 16 MB, and as much
-again where rows are drawn in blocks."""
 
 
 class Target:
@@ -79,14 +57,16 @@ class Target:
         The given model on all rows, without `pm.Minibatch`.
     size : int
         d, the length of q.
+    likelihoods : Likelihoods
+        The plan for all likelihoods.
     decisions : list of Decision
         For each observed variable, and each Potential that might have been minibatched, whether
         and how it is minibatched, or why not.
-    groups : list of RowGroup
+    groups : tuple of RowGroup
         The minibatched likelihoods.
     shared : dict
         Shared variables that stand for the other free variables, by value variable.
-    potential : Potential
+    energy : EnergyGraph
         The graphs of U.
 
     Raises
@@ -109,180 +89,42 @@ class Target:
         backend: Backend | None = None,
         keeps_slopes: bool = False,
     ):
-        given, model = model, full_data(model)
-        check_variables(vars)
-        check_dims(model)
-        point = dict(model.initial_point() if initial_point is None else initial_point)
-        missing = [var.name for var in model.value_vars if var.name not in point]
-        if missing:
-            raise ValueError(
-                f"initial_point={point!r} lacks {missing}: give the value of each value variable, "
-                "as model.initial_point() does."
-            )
-        self.vars = list(vars)
-        self.shapes = [np.shape(point[var.name]) for var in self.vars]
-        self.shared = make_shared_replacements(point, self.vars, model)
-
-        terms = log_density_terms(model, self.shared)
-        leaves = graph_inputs(list(terms.values()))
-        shared = [leaf for leaf in leaves if isinstance(leaf, SharedVariable)]
-        self._data_leaves = [leaf for leaf in shared if leaf not in self.others]
-        terms, self._matrices = without_sparse(terms, self.shared.values())
-        self.backend = compiler_of(list(terms.values()), backend)
-        values = values_at(terms, point)
-        refuse_missing(terms, values)
-        check_initial_point(model, terms, values, point)
-        terms |= {v: opened(terms[v]) for v in (*model.observed_RVs, *model.potentials)}
-
-        self.model, self._total_sizes = model, total_sizes(given, model)
-        self._automatic = is_auto(batch_size)
-        self._terms, self._point = terms, point
-        self._planner = Planner(model, terms, point, self.shared, rows or {})
-        shapes = {v: self._planner.shape_of(v, values) for v in terms}
-        requests = find_requests(given, model, batch_size, shapes)
-        apart = {*(rows or {}), *(batch_size if isinstance(batch_size, Mapping) else {})}
-        joined = find_joined(model, terms, requests, shapes, point, self.shared, apart)
-        plans = self._plan(requests, joined, batch_size)
-        for plan in plans:
-            if plan.request.explicit and plan.decision.reason:
-                raise plan.decision.error()
-        self._planner.check_names(plans)
-        self._plans = [plan for plan in plans if plan.group is not None]
-        self._group()
-        self._computed: list[Computed] = []
-        self.check_lengths()
-        self._examined, self._storage = self._data(), self._data_storage()
-        self.decisions = self._decide(plans, shapes)
-        members = {rv for one in self._joined for rv in one.members}
-        batched = {plan.request.variable for plan in self._plans}
-        exact = [terms[v] for v in terms if v not in batched | members]
-        exact += [plan.rest for plan in self._plans if plan.rest is not None]
-        exact, self._computed = self._exact(exact)
-        kept = self._kept_predictors() if keeps_slopes else None
-        self.potential = Potential(self.vars, self.shapes, exact, self.groups, kept)
-        self.size = self.potential.size
+        model_terms = read_terms(full_data(model), vars, initial_point)
+        likelihoods = plan_likelihoods(model, model_terms, batch_size, rows or {})
+        shapes = [np.shape(model_terms.point[var.name]) for var in vars]
+        kept = None
+        if keeps_slopes:
+            kept = kept_predictors(likelihoods.groups, likelihoods.lengths(), vars)
+        self.model_terms, self.likelihoods = model_terms, likelihoods
+        self.vars, self.shapes, self.model = list(vars), shapes, model_terms.model
+        self.shared, self.terms = model_terms.shared, model_terms.terms
+        self.groups, self.decisions = likelihoods.groups, list(likelihoods.decisions)
+        self.backend = compiler_of(list(self.terms.values()), backend)
+        self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, kept)
+        self.size = self.energy.size
+        self._total_sizes = total_sizes(model, self.model)
+        self._examined, self._storage = model_terms.arrays(), self._data_storage()
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
-        self._log(until=", until tuned" if self._automatic else "")
-        if any(plan.request.call is not None for plan in plans):
-            _log.warning(
-                "The model has a pm.Minibatch: under it PyMC's log-likelihood, predictive draws "
-                "and LOO are those of one random batch, scaled. Use full_data(model) for them."
-            )
-
-    def _plan(
-        self, requests: Sequence[BatchRequest], joined: Sequence[Joined], batch_size: Any
-    ) -> list[Plan]:
-        """Plan each request; a joined likelihood is split if its rows do not separate."""
-        self._terms |= {one.variable: one.variable for one in joined}
-        plans = [
-            self._planner.plan(request) for request in with_joined(requests, joined, batch_size)
-        ]
-        failed = {plan.request.variable for plan in plans if plan.decision.reason}
-        if failed.isdisjoint(one.variable for one in joined):
-            self._joined = list(joined)
-            return plans
-        kept = [one for one in joined if one.variable not in failed]
-        for one in joined:
-            del self._terms[one.variable]
-        return self._plan(requests, kept, batch_size)
-
-    def _group(self) -> None:
-        """Group likelihoods that share their rows; raise ValueError if their batch sizes differ."""
-        members: dict[object, list[Plan]] = {}
-        for plan in self._plans:
-            members.setdefault(plan.key, []).append(plan)
-        self.groups, self._sizes, self._cures = [], [], []
-        for key, plans in members.items():
-            sizes = {plan.request.variable.name: plan.request.size for plan in plans}
-            if len(set(sizes.values())) != 1:
-                raise ValueError(
-                    f"batch_size={sizes!r}: these variables share their rows, so give them one "
-                    "batch size (or None: exact)."
-                )
-            name = key if isinstance(key, str) else plans[0].request.variable.name
-            self.groups.append(join_groups(name, [plan.group for plan in plans]))
-            self._sizes.append(plans[0].request.size)
-            self._cures.append(plans[0].request.exact())
-
-    def _decide(self, plans: Sequence[Plan], shapes) -> list[Decision]:
-        """Return the decisions, with one also for each observed variable without a request."""
-        made = {plan.request.variable: plan.decision for plan in plans}
-        for one in self._joined:
-            decision = made.pop(one.variable, Decision(one.variable.name, sum(one.rows)))
-            for rv, rows in zip(one.members, one.rows, strict=True):
-                made[rv] = replace(decision, name=rv.name, rows=rows)
-        others = {rv: Decision(rv.name, (*shapes[rv], 1)[0]) for rv in self.model.observed_RVs}
-        return list((others | made).values())
-
-    def _exact(self, terms) -> tuple[list[TensorVariable], list[Computed]]:
-        """Return the log-densities that are not minibatched, and the functions of data in them."""
-        found = [self._planner.exact(term) for term in terms]
-        return [term for term, _ in found], [one for _, computed in found for one in computed]
-
-    def _log(self, until: str) -> None:
-        parts = [
-            f"{first_of(group.observed)} by {size} of {group.length()} rows{until} "
-            f"({first_of([data.name for data in group.data])})"
-            for group, size in zip(self.groups, self.batch_sizes, strict=True)
-        ]
-        batched = {name for group in self.groups for name in group.observed}
-        batched |= {rv.name for one in self._joined for rv in one.members}
-        variables = self.model.basic_RVs + self.model.potentials
-        variables += [one.variable for one in self._joined]
-        exact = [v.name for v in variables if v.name not in batched]
-        exact += [f"{d.imputed} imputed rows of {d.name}" for d in self.decisions if d.imputed]
-        _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {first_of(exact)}.")
-        for decision in self.decisions:
-            if decision.exact and decision.reason:
-                _log.warning(decision.warning())
 
     @property
     def batch_sizes(self) -> list[int]:
         """Rows in a batch of each group; a tuned size is at most the present number of rows."""
-        if not self._automatic:
-            return self._sizes
-        lengths = self.check_lengths().tolist()
-        return [min(n, size) for n, size in zip(lengths, self._sizes, strict=True)]
+        return self.likelihoods.batch_sizes()
 
     def check_lengths(self) -> np.ndarray:
         """Return the present number of rows (groups,); raise ValueError if a batch exceeds it."""
-        for data in (*self._matrices, *self._computed):
-            data.refresh()
-        lengths = [group.length() for group in self.groups]
-        found = zip(self.groups, self._sizes, lengths, self._cures, strict=True)
-        for group, size, length, cure in found:
-            if size > length and not self._automatic:
-                raise ValueError(
-                    f"batch_size={size} is larger than the {length} rows of "
-                    f"{', '.join(group.observed)}: choose at most {length}, or {cure}."
-                )
-        return np.array(lengths, dtype=np.int64)
+        return self.likelihoods.lengths()
 
     def examine(self) -> np.ndarray:
         """Check data changed by `pm.set_data` again, and return `check_lengths()`."""
         for total in self._total_sizes:
             total.check()
-        lengths, data, self._storage = self.check_lengths(), self._data(), self._data_storage()
-        if any(now is not before for now, before in zip(data, self._examined, strict=True)):
-            terms = {v: term for v, term in self._terms.items() if v not in self.model.free_RVs}
-            refuse_missing(terms, values_at(terms, self._point))
-            for plan in self._plans:
-                if (proved := self._planner.proved(plan)).group is None:
-                    raise proved.decision.error()
-            for one in self._joined:
-                self._check_joined(one)
+        lengths, data = self.check_lengths(), self.model_terms.arrays()
+        self._storage = self._data_storage()
+        if self.data_changed():
+            self.likelihoods.prove_again()
             self._examined, self._slopes = data, None
         return lengths
-
-    def _check_joined(self, one: Joined) -> None:
-        terms = [self._terms[rv] for rv in one.members]
-        try:
-            check_joined(one.variable, terms, self._point, self.shared)
-        except NotJoined as error:
-            raise ValueError(
-                f"With the new data {one.variable.name} are no longer of one form ({error}): build "
-                "the step method anew."
-            ) from error
 
     def data_changed(self) -> bool:
         """Return whether the data have other arrays than at the last `examine`.
@@ -296,11 +138,7 @@ class Target:
 
     def _data_storage(self) -> list[list[np.ndarray]]:
         """Return the storage of the model's shared variables, each a list of one array."""
-        return [leaf.container.storage for leaf in self._data_leaves]
-
-    def _data(self) -> list[np.ndarray]:
-        """Return the arrays of the model's shared variables, not copied."""
-        return [leaf.get_value(borrow=True) for leaf in self._data_leaves]
+        return [leaf.container.storage for leaf in self.model_terms.data]
 
     @cached_property
     def others(self) -> frozenset[SharedVariable]:
@@ -326,23 +164,6 @@ class Target:
         """Set the variables that are not sampled to values from `others_now`."""
         for shared, value in zip(self.shared.values(), values, strict=True):
             shared.set_value(value, borrow=True)
-
-    @property
-    def terms(self) -> Mapping[TensorVariable, TensorVariable]:
-        """The elementwise log-density of each random variable and potential, on all rows."""
-        return self._terms
-
-    def terms_at(self, q: np.ndarray) -> dict[TensorVariable, np.ndarray]:
-        """Return the values of `terms` at `q` (d,), without a compiler."""
-        values = zip(self.vars, shaped(q, self.shapes), strict=True)
-        given = {var: np.asarray(value, dtype=var.dtype) for var, value in values}
-        outputs = evaluate(list(self._terms.values()), given)
-        return dict(zip(self._terms, map(np.asarray, outputs), strict=True))
-
-    def warn_about_row_latents(self) -> None:
-        """Warn of sampled variables that have about as many entries as there are rows."""
-        names = {var: self.model.values_to_rvs[var].name for var in self.vars}
-        warn_about_row_latents(self.model, self.vars, self._terms, self._point, names)
 
     def coordinate(self, index: int) -> str:
         """Return the name of the entry of a value variable that is coordinate `index` of q."""
@@ -375,6 +196,10 @@ class Target:
         weights = [n / len(row) for n, row in zip(lengths, rows, strict=True)]
         return self._evaluation.on_rows(q, weights, rows)
 
+    def warm_up(self, q: np.ndarray) -> None:
+        """Compile what is compiled when called; `q` (d,) is any point."""
+        self._evaluation.warm_up(q)
+
     def parts(self) -> list[Part]:
         """Return functions of q whose values and gradients add up to those of U on all rows.
 
@@ -382,20 +207,13 @@ class Target:
         """
         return self._evaluation.parts(self.check_lengths())
 
-    def row_group(self, variable: TensorVariable) -> RowGroup | None:
-        """Return one likelihood as a function of its rows, minibatched or not.
-
-        Return None if its rows do not separate.
-        """
-        return self._planner.plan(BatchRequest(variable, 1, (0,), False)).group
-
     def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
         """Estimate the gradient of group `k`'s part of U: N_k times the mean over `rows`."""
         return self._evaluation.on_group(q, k, rows, self.check_lengths()[k] / len(rows))[1]
 
     def batched_gradient(self, q: np.ndarray) -> np.ndarray:
         """Return the gradient at `q` of the minibatched part of U, on all rows."""
-        if self.potential.predictors is None:
+        if self.energy.predictors is None:
             return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
         gradient, slopes = self._evaluation.with_slopes(q, self.check_lengths())
         self._slopes = np.array(q), slopes
@@ -425,12 +243,4 @@ class Target:
 
     @cached_property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self.potential, self.backend or Backend())
-
-    def _kept_predictors(self) -> list[list[Predictor]] | None:
-        """Return the predictors of all groups; None if one has none, or slopes exceed `KEPT`."""
-        found = [find_predictors(group, self.vars) for group in self.groups]
-        if not all(found):  # also where a group has none at all
-            return None
-        kept = sum(n * len(own) for n, own in zip(self.check_lengths(), found, strict=True))
-        return found if kept <= KEPT else None
+        return Evaluation(self.energy, self.backend or Backend())

@@ -1,40 +1,35 @@
 """Computation of a batch of rows of a log-likelihood from the same rows of its data."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import toposort
 from pytensor.scalar.basic import Switch
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import All
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-import pymc_sgmcmc.rows.indexing_rules  # noqa: F401  (registers them)
+import pymc_sgmcmc.rows.indexing_rules
+import pymc_sgmcmc.rows.reshape_rules  # noqa: F401  (registers them)
 from pymc_sgmcmc.compile.pytensor_versions import GATHERS
 from pymc_sgmcmc.model.log_density import is_minus_infinity
-from pymc_sgmcmc.model.row_axes import FEW_ROWS, value_of
+from pymc_sgmcmc.model.row_axes import value_of
 from pymc_sgmcmc.rows.dependence import Dependence
-from pymc_sgmcmc.rows.indices import entries_of, is_whole, places
-from pymc_sgmcmc.rows.parts import Part, cells
+from pymc_sgmcmc.rows.moved_indices import INDEXING, index_at_data
 from pymc_sgmcmc.rows.selection import NotByRow, Selection, Steps, select_through
 from pymc_sgmcmc.rows.selection_rules import rebuilt
 
-__all__ = ["BatchRows", "LatentRows", "with_indices_at_data"]
+__all__ = ["BatchRows", "LatentRows"]
 
 COPIED = 2**28
 """Largest size in bytes (256 MB) of the rows that an index gathers from data and that are copied
 into contiguous order. Larger results are gathered by the index at every inner step."""
 
-_INDEXING = (Subtensor, *GATHERS)
-_LIGHT = (Elemwise, DimShuffle, Alloc, SpecifyShape, *_INDEXING)
+_LIGHT = (Elemwise, DimShuffle, Alloc, SpecifyShape, *INDEXING)
 """Operations on data that stay in the graph of a batch where their rows can be sliced: slices of
 their inputs suffice, and no copy of the result is stored. All others are evaluated once."""
 
@@ -188,68 +183,3 @@ def _is_plain(index: Variable) -> bool:
             return False
         (index,) = index.owner.inputs
     return index.owner is None and getattr(index.type, "dtype", "") != "bool"
-
-
-def index_at_data(x: TensorVariable, axis: int, dependence: Dependence) -> TensorVariable | None:
-    """Return `x`, whose `axis` comes from an index, with the index moved to data; None if it stays.
-
-    The index is moved if it is a function of data alone, acts on more than `FEW_ROWS` entries, and
-    reaches data.
-    """
-    node = x.owner
-    if not isinstance(node.op, _INDEXING):
-        return None
-    entries = entries_of(node)
-    if entries is None:
-        return None
-    whole, moves = node.inputs[0], dependence.moves
-    place = places(entries)[axis]
-    indexed = [k for k, entry in enumerate(entries) if not isinstance(entry, slice)]
-    if place.axis is not None:  # a slice of rows
-        k = place.axis
-        if is_whole(entries[k]) or any(moves(v) for v in _variables(entries[k])):
-            return None
-        part, chosen = Part(entries[k], dependence), k
-    elif any(entries[k].type.ndim != 1 or moves(entries[k]) for k in indexed):
-        return None
-    elif len(indexed) > 1:
-        if np.prod([dependence.shape_of(whole)[k] for k in indexed]) <= FEW_ROWS:
-            return None
-        if any(not is_whole(entry) for entry in entries if isinstance(entry, slice)):
-            return None
-        found = cells(whole, {k: entries[k] for k in indexed}, moves)
-        if found.owner is None or isinstance(found.owner.op, GATHERS):
-            return None
-        order = [*range(1, axis + 1), 0, *range(axis + 1, found.type.ndim)]
-        return found.dimshuffle(*order) if axis else found
-    else:
-        (chosen,) = indexed
-        part = Part(entries[chosen], dependence)
-    if dependence.shape_of(whole)[chosen] <= FEW_ROWS:
-        return None
-    try:
-        found = part(whole, chosen)
-    except NotByRow:
-        return None
-    if not part.reaches:
-        return None
-    rest = [slice(None) if k == chosen else entry for k, entry in enumerate(entries)]
-    return found if all(map(is_whole, rest)) else found[tuple(rest)]
-
-
-def _variables(entry: slice) -> Iterable[Variable]:
-    bounds = entry.start, entry.stop, entry.step
-    return [bound for bound in bounds if isinstance(bound, Variable)]
-
-
-def with_indices_at_data(term: TensorVariable, dependence: Dependence) -> TensorVariable:
-    """Return `term` with indices of rows moved to data, for a term that is not sliced by row."""
-    new: dict[Variable, Variable] = {}
-    for node in toposort([term]):
-        (x, *_) = node.outputs
-        if isinstance(node.op, _INDEXING) and dependence.moves(x):
-            moved = (index_at_data(x, axis, dependence) for axis in range(x.type.ndim))
-            found = next((one for one in moved if one is not None), None)
-            if found is not None:
-                new[x] = found
-    return clone_replace(term, new, rebuild_strict=False) if new else term

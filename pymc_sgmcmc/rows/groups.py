@@ -55,17 +55,17 @@ class RowGroup:
     ----------
     name : str
         The dimension of the rows, or the name of the first likelihood.
-    observed : tuple of str
-        Observed variables and Potentials.
+    likelihoods : tuple of str
+        Names of the likelihoods: observed variables and Potentials.
     data : tuple of RowData
     terms : tuple of TensorVariable
-        Elementwise log-likelihood of each of `observed`, a function of the slices.
+        Elementwise log-likelihood of each of `likelihoods`, a function of the slices.
     computed : tuple of Computed
         Functions of data without rows on which the terms depend.
     """
 
     name: str
-    observed: tuple[str, ...]
+    likelihoods: tuple[str, ...]
     data: tuple[RowData, ...]
     terms: tuple[TensorVariable, ...]
     computed: tuple[Computed, ...] = ()
@@ -82,7 +82,7 @@ class RowGroup:
         if len(set(lengths)) != 1:
             found = dict(zip((data.name for data in self.data), lengths, strict=True))
             raise ValueError(
-                f"The data of {', '.join(self.observed)} differ in number of rows: {found}. "
+                f"The data of {', '.join(self.likelihoods)} differ in number of rows: {found}. "
                 "Give all of them the same number of rows with pm.set_data."
             )
         return lengths[0]
@@ -98,7 +98,7 @@ def join_groups(name: str, parts: Sequence[RowGroup]) -> RowGroup:
     def end_to_end(field: str) -> tuple:
         return tuple(dict.fromkeys(one for part in parts for one in getattr(part, field)))
 
-    names = tuple(name for part in parts for name in part.observed)
+    names = tuple(name for part in parts for name in part.likelihoods)
     terms = tuple(term for part in parts for term in part.terms)
     return RowGroup(name, names, end_to_end("data"), terms, end_to_end("computed"))
 

@@ -4,8 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pymc import Model
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
@@ -15,6 +13,7 @@ from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.row_axes import FEW_ROWS
 from pymc_sgmcmc.rows.forms import is_data_alone, of_one_form
 from pymc_sgmcmc.rows.joining import NotJoined, join
+from pymc_sgmcmc.rows.model_terms import ModelTerms
 from pymc_sgmcmc.rows.requests import START_SIZE, BatchRequest
 
 __all__ = ["FEWEST", "Joined", "check_joined", "find_joined", "with_joined"]
@@ -53,40 +52,30 @@ class _JoinedRequest(BatchRequest):
 
 
 def find_joined(
-    model: Model,
-    terms: Mapping[TensorVariable, TensorVariable],
+    model_terms: ModelTerms,
     requests: Sequence[BatchRequest],
     shapes: Mapping[TensorVariable, Sequence[int]],
-    point: Mapping[str, np.ndarray],
-    shared: Mapping[TensorVariable, SharedVariable],
     apart: Collection[str],
 ) -> list[Joined]:
     """Return the likelihoods to be joined: at least `FEWEST` of one form with equal requests.
 
     Parameters
     ----------
-    model : pymc.Model
-        The model without `pm.Minibatch`.
-    terms : mapping
-        The log-density of each variable.
+    model_terms : ModelTerms
     requests : sequence of BatchRequest
         Requests of the likelihoods that are to be minibatched.
     shapes : mapping
         Shape of the log-density of each variable.
-    point : mapping of str to array
-        Values of the value variables.
-    shared : mapping
-        Shared variables that stand for the values of variables that are not sampled.
     apart : collection of str
         Names of likelihoods or of data that the user gives. Likelihoods with one of these names,
         or with such data, are not joined.
     """
-    request_of = {request.variable: request for request in requests}
+    terms, request_of = model_terms.terms, {request.variable: request for request in requests}
     if any(request.call is not None for request in requests):
         return []
-    data_alone = is_data_alone(set(shared.values()))
+    data_alone = is_data_alone(set(model_terms.shared.values()))
     alike: dict[object, dict[TensorVariable, TensorVariable]] = {}
-    for rv in model.observed_RVs:
+    for rv in model_terms.model.observed_RVs:
         request = request_of.get(rv)
         if not shapes[rv] or (request is not None and request.axes[:1] != (0,)):
             continue
@@ -102,7 +91,7 @@ def find_joined(
             rows = [shapes[rv][0] for rv in members]
             try:
                 one = join([terms[rv] for rv in members], rows, data_alone)
-                check_joined(one, [terms[rv] for rv in members], point, shared)
+                check_joined(one, members, model_terms)
             except NotJoined:
                 continue
             first, last = members[0].name, members[-1].name
@@ -112,13 +101,18 @@ def find_joined(
 
 
 def check_joined(
-    one: TensorVariable,
-    terms: Sequence[TensorVariable],
-    point: Mapping[str, np.ndarray],
-    shared: Mapping[TensorVariable, SharedVariable],
+    one: TensorVariable, members: Sequence[TensorVariable], model_terms: ModelTerms
 ) -> None:
-    """Raise `NotJoined` unless `one` equals `terms` end to end, at `point` and at two near it."""
-    rng, graphs, compared = np.random.default_rng(0), [one, *terms], 0
+    """Raise `NotJoined` unless `one` equals the terms of `members` end to end.
+
+    They are compared at the point of the model and at two near it.
+    """
+    rng, graphs, compared = (
+        np.random.default_rng(0),
+        [one, *(model_terms.terms[rv] for rv in members)],
+        0,
+    )
+    point, shared = model_terms.point, model_terms.shared
     standing = {replacement: var.name for var, replacement in shared.items()}
     leaves = {x: standing.get(x, x.name) for x in graph_inputs(graphs)
               if x in standing or (x.name in point and not hasattr(x, "data"))}  # fmt: skip

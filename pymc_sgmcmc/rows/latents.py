@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.rows.model_terms import ModelTerms
 
 __all__ = ["rows_per_entry", "warn_about_row_latents"]
 
@@ -36,28 +36,12 @@ LOOKED_AT = 5
 Point = Mapping[str, np.ndarray]
 
 
-def warn_about_row_latents(
-    model: Model,
-    vars: Sequence[TensorVariable],
-    terms: Mapping[TensorVariable, TensorVariable],
-    point: Point,
-    names: Mapping[TensorVariable, str],
-) -> None:
-    """Warn of each of `vars` that is a latent variable of the rows, before anything is compiled.
+def warn_about_row_latents(model_terms: ModelTerms, vars: Sequence[TensorVariable]) -> None:
+    """Warn of each of the sampled `vars` that is a latent variable of the rows.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        The model on all rows.
-    vars : sequence of value variables
-        The sampled variables.
-    terms : mapping
-        The elementwise log-density of each observed variable.
-    point : dict
-        Values of the value variables by name.
-    names : mapping
-        The model's names of `vars`.
+    Nothing is compiled.
     """
+    model, terms, point = model_terms.model, model_terms.terms, model_terms.point
     for var in vars:
         size = int(np.size(point[var.name]))
         if size < MANY:
@@ -66,14 +50,15 @@ def warn_about_row_latents(
             rows = rows_per_entry(terms[rv], var, point, most=ROWS_PER_ENTRY * size)
             if rows is None or not rows < ROWS_PER_ENTRY:
                 continue
+            name = model.values_to_rvs[var].name
             warnings.warn(
-                f"{names[var]!r} has {size:,} entries, with {rows:.2g} rows of {rv.name!r} each: "
+                f"{name!r} has {size:,} entries, with {rows:.2g} rows of {rv.name!r} each: "
                 "stochastic gradients seldom find the posterior of a latent variable of the rows, "
                 "so integrate it out (an observed pm.CustomDist with the marginal log-likelihood), "
                 f"or sample it beside this step method, as in step=[SGNHT([...]), "
-                f"Gibbs({names[var]}, conditional)], or use NUTS if the rows are few.",
+                f"Gibbs({name}, conditional)], or use NUTS if the rows are few.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
             break
 

@@ -8,7 +8,6 @@ from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
     Join,
-    MakeVector,
     Split,
     get_underlying_scalar_constant_value,
 )
@@ -17,14 +16,12 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax, Dot
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.pytensor_versions import GATHERS
 from pymc_sgmcmc.compile.sparse_dot import SparseDot, SparsePull
-from pymc_sgmcmc.rows.indices import entries_of, is_whole
 from pymc_sgmcmc.rows.selection import NotByRow, Selection, Steps, select_through
 
 __all__ = ["aligned", "rebuilt"]
@@ -209,45 +206,3 @@ def _(op, x, axis, selection) -> Steps:
     if along is None or along % whole.type.ndim == axis:
         raise NotByRow("the rows are split")
     return rebuilt(x, [(yield whole, axis), *how])
-
-
-def _prefixes(shape, axis: int) -> int:
-    product = 1
-    for length in shape[:axis]:
-        product *= length
-    return product
-
-
-@select_through.register(Reshape)
-def _(op, x, axis, selection) -> Steps:
-    whole, shape = x.owner.inputs
-    before, after = selection.dependence.shape_of(whole), selection.dependence.shape_of(x)
-    for own, length in enumerate(before):
-        same = length == after[axis] and length > 1
-        if same and _prefixes(before, own) == _prefixes(after, axis):
-            lengths = [shape[k] for k in range(x.type.ndim)]
-            lengths[axis] = selection.length(lengths[axis])
-            return (yield whole, own).reshape(lengths, ndim=x.type.ndim)
-    if (looked_up := _looked_up(whole, shape, before, after)) is not None:
-        return (yield looked_up, axis)
-    raise NotByRow("the rows are reshaped")
-
-
-def _looked_up(whole, shape, before, after) -> TensorVariable | None:
-    """Return ``x[index].reshape((n, m, ...))`` as ``x[index.reshape((n, m))]``; None otherwise."""
-    node, kept = whole.owner, len(before) - 1
-    split = len(after) - kept
-    vector = (
-        node is not None
-        and isinstance(node.op, GATHERS)
-        and (entries := entries_of(node)) is not None
-        and not isinstance(entries[0], slice)
-        and entries[0].type.ndim == 1
-        and all(is_whole(entry) for entry in entries[1:])
-    )
-    if not vector or split < 1 or after[split:] != before[1:]:
-        return None
-    # Take the lengths one by one: the vector may also hold the length of an axis of parameters.
-    made = shape.owner is not None and isinstance(shape.owner.op, MakeVector)
-    lengths = [shape.owner.inputs[k] if made else shape[k] for k in range(split)]
-    return node.inputs[0][entries[0].reshape(lengths, ndim=split)]

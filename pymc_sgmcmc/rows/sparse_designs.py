@@ -7,21 +7,18 @@ own rows of X, X is not copied, and no compiled graph has a sparse type.
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
-import pytensor.sparse as ps
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import graph_inputs, toposort
-from pytensor.sparse import SparseTensorType
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.backend import Backend
-from pymc_sgmcmc.compile.sparse_dot import sparse_dot, sparse_pull
 from pymc_sgmcmc.rows.csr import CSR
+from pymc_sgmcmc.rows.sparse_products import Scaled, SparseProducts, is_sparse, times
 
 __all__ = ["compiler_of", "has_sparse", "without_sparse"]
 
@@ -32,11 +29,7 @@ Terms = dict[Variable, TensorVariable]
 
 def has_sparse(graphs: Collection[Variable]) -> bool:
     """Return whether a variable of the graphs is of a sparse type."""
-    return any(
-        isinstance(x.type, SparseTensorType)
-        for node in toposort(graphs)
-        for x in (*node.inputs, *node.outputs)
-    )
+    return any(is_sparse(x) for node in toposort(graphs) for x in (*node.inputs, *node.outputs))
 
 
 def compiler_of(graphs: Collection[Variable], backend: Backend | None) -> Backend | None:
@@ -72,32 +65,15 @@ def without_sparse(
     if not has_sparse(terms.values()):
         return dict(terms), []
     lowering = _Lowering(moving)
-    return lowering.of(terms), lowering.matrices()
-
-
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """The matrix diag(row) X diag(column) for sparse data X, with factors (N, 1) and (K, 1)."""
-
-    matrix: Variable
-    row: TensorVariable | None = None
-    column: TensorVariable | None = None
-
-
-def _times(factor: TensorVariable | None, x: TensorVariable | None) -> TensorVariable | None:
-    return x if factor is None else factor if x is None else factor * x
+    return lowering.of(terms), lowering.products.matrices()
 
 
 class _Lowering:
     def __init__(self, moving: Collection[Variable]):
         self._moving = set(moving)
         self._is_data: dict[Variable, bool] = {}
-        self._designs: dict[Variable, CSR] = {}
-        self._transposed: dict[Variable, Variable] = {}
-        self._new: dict[Variable, Variable | _Scaled] = {}
-
-    def matrices(self) -> list[CSR]:
-        return list(self._designs.values())
+        self.products = SparseProducts()
+        self._new: dict[Variable, Variable | Scaled] = {}
 
     def of(self, terms: Mapping[Variable, TensorVariable]) -> Terms:
         for node in toposort(list(terms.values())):
@@ -105,7 +81,7 @@ class _Lowering:
         return {name: self._new.get(term, term) for name, term in terms.items()}
 
     def _visit(self, node: Apply) -> None:
-        sparse = [isinstance(x.type, SparseTensorType) for x in (*node.inputs, *node.outputs)]
+        sparse = [*map(is_sparse, (*node.inputs, *node.outputs))]
         if any(sparse):
             rule = _RULES.get(type(node.op).__name__)
             if self._data_alone(node.outputs[0]) and sparse[-1]:
@@ -116,7 +92,7 @@ class _Lowering:
                 return
         inputs = [self._new.get(x, x) for x in node.inputs]
         changed = any(new is not old for new, old in zip(inputs, node.inputs, strict=True))
-        if changed and not any(isinstance(x, _Scaled) for x in inputs) and not any(sparse):
+        if changed and not any(isinstance(x, Scaled) for x in inputs) and not any(sparse):
             outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
             self._new |= zip(node.outputs, outputs, strict=True)
 
@@ -131,46 +107,13 @@ class _Lowering:
     def tensor(self, x: Variable) -> TensorVariable | None:
         """Return the dense tensor in place of `x`, which may be of a sparse type; None if none."""
         new = self._new.get(x, x)
-        return new if isinstance(new, Variable) and not _is_sparse(new) else None
+        return new if isinstance(new, Variable) and not is_sparse(new) else None
 
-    def scaled(self, x: Variable) -> _Scaled | None:
+    def scaled(self, x: Variable) -> Scaled | None:
         new = self._new.get(x)
-        if new is None and _is_sparse(x) and self._data_alone(x):
-            return _Scaled(x)
-        return new if isinstance(new, _Scaled) else None
-
-    def transposed(self, x: _Scaled) -> _Scaled:
-        if x.matrix not in self._transposed:
-            other = ps.transpose(x.matrix)
-            other.name = x.matrix.name and f"{x.matrix.name}.T"
-            self._transposed |= {x.matrix: other, other: x.matrix}
-        return _Scaled(self._transposed[x.matrix], x.column, x.row)
-
-    def arrays(self, matrix: Variable) -> CSR:
-        if matrix not in self._designs:
-            self._designs[matrix] = CSR(matrix)
-        return self._designs[matrix]
-
-    def dot(self, x: _Scaled, dense: TensorVariable) -> TensorVariable:
-        """Return X @ dense, (N, C) or (N,)."""
-        arrays = self.arrays(x.matrix)
-        if dense.type.ndim == 1:
-            return self.dot(x, dense[:, None])[:, 0]
-        return _times(x.row, sparse_dot(*arrays.design, arrays.rows, _times(x.column, dense)))
-
-    def pull(self, x: _Scaled, dense: TensorVariable) -> TensorVariable:
-        """Return X.T @ dense, (K, C)."""
-        arrays = self.arrays(x.matrix)
-        given = *arrays.design, arrays.rows, _times(x.row, dense), arrays.width
-        return _times(x.column, sparse_pull(*given))
-
-    def shape(self, x: _Scaled) -> list[TensorVariable]:
-        arrays = self.arrays(x.matrix)
-        return [arrays.rows.shape[0], arrays.width]
-
-
-def _is_sparse(x: Variable) -> bool:
-    return isinstance(x.type, SparseTensorType)
+        if new is None and is_sparse(x) and self._data_alone(x):
+            return Scaled(x)
+        return new if isinstance(new, Scaled) else None
 
 
 def _matmul(lowering: _Lowering, node: Apply) -> TensorVariable | None:
@@ -178,45 +121,45 @@ def _matmul(lowering: _Lowering, node: Apply) -> TensorVariable | None:
     left, right = node.inputs
     scaled, dense = lowering.scaled(left), lowering.tensor(right)
     if scaled is not None and dense is not None:
-        product = lowering.dot(scaled, dense)
+        product = lowering.products.dot(scaled, dense)
     elif (scaled := lowering.scaled(right)) and (dense := lowering.tensor(left)) is not None:
         # D @ X = (X.T @ D.T).T: the rows of a batch may be those of X.T.
-        product = lowering.dot(lowering.transposed(scaled), dense.T).T
+        product = lowering.products.dot(lowering.products.transposed(scaled), dense.T).T
     else:
         return None
     return product.astype(node.outputs[0].type.dtype)
 
 
-def _multiply(lowering: _Lowering, node: Apply) -> _Scaled | None:
+def _multiply(lowering: _Lowering, node: Apply) -> Scaled | None:
     """Rewrite a product of a sparse matrix with a number, or with one number for each column."""
     x, factor = lowering.scaled(node.inputs[0]), lowering.tensor(node.inputs[1])
     if x is None or factor is None:
         return None
     if factor.type.ndim == 0:
-        return _Scaled(x.matrix, x.row, _times(x.column, factor.reshape((1, 1))))
+        return Scaled(x.matrix, x.row, times(x.column, factor.reshape((1, 1))))
     if factor.type.ndim == 1:
-        return _Scaled(x.matrix, x.row, _times(x.column, factor[:, None]))
+        return Scaled(x.matrix, x.row, times(x.column, factor[:, None]))
     return None
 
 
-def _scale_rows(lowering: _Lowering, node: Apply) -> _Scaled | None:
+def _scale_rows(lowering: _Lowering, node: Apply) -> Scaled | None:
     x, factor = lowering.scaled(node.inputs[0]), lowering.tensor(node.inputs[1])
     if x is None or factor is None:
         return None
-    return _Scaled(x.matrix, _times(x.row, factor[:, None]), x.column)
+    return Scaled(x.matrix, times(x.row, factor[:, None]), x.column)
 
 
-def _scale_columns(lowering: _Lowering, node: Apply) -> _Scaled | None:
+def _scale_columns(lowering: _Lowering, node: Apply) -> Scaled | None:
     x, factor = lowering.scaled(node.inputs[0]), lowering.tensor(node.inputs[1])
     if x is None or factor is None:
         return None
-    return _Scaled(x.matrix, x.row, _times(x.column, factor[:, None]))
+    return Scaled(x.matrix, x.row, times(x.column, factor[:, None]))
 
 
 def _transpose(lowering: _Lowering, node: Apply):
     scaled, dense = lowering.scaled(node.inputs[0]), lowering.tensor(node.inputs[0])
     if scaled is not None:
-        return lowering.transposed(scaled)
+        return lowering.products.transposed(scaled)
     return None if dense is None else dense.T
 
 
@@ -226,11 +169,12 @@ def _sum(lowering: _Lowering, node: Apply) -> TensorVariable | None:
         return dense.sum(axis=node.op.axis)
     if scaled is None:
         return None
-    n, width = lowering.shape(scaled)
-    one = np.ones((), node.outputs[0].type.dtype)
+    products, dtype = lowering.products, node.outputs[0].type.dtype
+    n, width = products.shape(scaled)
+    one = np.ones((), dtype)
     if node.op.axis == 0:
-        return lowering.pull(scaled, pt.alloc(one, n, 1))[:, 0].astype(node.outputs[0].dtype)
-    of_rows = lowering.dot(scaled, pt.alloc(one, width, 1))[:, 0].astype(node.outputs[0].dtype)
+        return products.pull(scaled, pt.alloc(one, n, 1))[:, 0].astype(dtype)
+    of_rows = products.dot(scaled, pt.alloc(one, width, 1))[:, 0].astype(dtype)
     return of_rows.sum() if node.op.axis is None else of_rows
 
 
@@ -238,18 +182,18 @@ def _to_dense(lowering: _Lowering, node: Apply) -> TensorVariable | None:
     scaled, dense = lowering.scaled(node.inputs[0]), lowering.tensor(node.inputs[0])
     if dense is not None or scaled is None:
         return dense
-    dtype = node.outputs[0].type.dtype
-    return lowering.dot(scaled, pt.eye(lowering.shape(scaled)[1], dtype=dtype)).astype(dtype)
+    products, dtype = lowering.products, node.outputs[0].type.dtype
+    return products.dot(scaled, pt.eye(products.shape(scaled)[1], dtype=dtype)).astype(dtype)
 
 
 def _shape(lowering: _Lowering, node: Apply) -> TensorVariable | None:
     scaled = lowering.scaled(node.inputs[0])
-    return None if scaled is None else pt.stack(lowering.shape(scaled))
+    return None if scaled is None else pt.stack(lowering.products.shape(scaled))
 
 
 def _length(lowering: _Lowering, node: Apply) -> TensorVariable | None:
     scaled = lowering.scaled(node.inputs[0])
-    return None if scaled is None else lowering.shape(scaled)[node.op.i]
+    return None if scaled is None else lowering.products.shape(scaled)[node.op.i]
 
 
 _RULES: dict[str, Callable] = {

@@ -33,7 +33,7 @@ class ConstantSGD(Langevin):
         return Driving(self.temperature, count)
 
     def widening(self, rate, context):
-        left = 1 - context.step_size / 2 * context.slow**2
+        left = 1 - context.step_size / 2 * context.pace**2
         return rate / (self.temperature * left) - 1
 
     def virial(self, q, *, g, h):

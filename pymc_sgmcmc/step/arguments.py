@@ -38,8 +38,8 @@ from pymc_sgmcmc.model.full_data import minibatches
 from pymc_sgmcmc.posterior.batch_sources import SOURCES, BatchSource
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.requests import AUTO
+from pymc_sgmcmc.tuning.choice import largest_batch
 from pymc_sgmcmc.tuning.tuned import Plan
-from pymc_sgmcmc.tuning.tuner import largest_batch
 
 __all__ = ["GRADIENTS", "SHARED", "Arguments", "not_for_epochs"]
 
@@ -201,8 +201,8 @@ class Arguments:
             raise ValueError("metric must be positive (definite) and finite.")
         return Coordinates(np.zeros(size), factor)
 
-    def plan(self, model: Model, target: Target, *, absorbs: bool) -> Plan:
-        """Return what is to be tuned; `absorbs`: whether the sampler takes up noise."""
+    def plan(self, model: Model, target: Target, *, absorbs_noise: bool) -> Plan:
+        """Return what is to be tuned; `absorbs_noise`: whether the sampler takes up noise."""
         gradient, others = self.resolved_gradient, target.others_in_batches()
         if others:
             # They move between our draws, and the gradient on all rows at an anchor does not.
@@ -222,7 +222,7 @@ class Arguments:
             noise=is_auto(self.resolved_noise_estimate),
             gradient=gradient,
             tolerance=self.bias_tolerance,
-            absorbs=absorbs,
+            absorbs_noise=absorbs_noise,
         )
 
 

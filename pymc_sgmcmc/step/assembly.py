@@ -33,6 +33,7 @@ from pymc_sgmcmc.model.initial_points import Starts
 from pymc_sgmcmc.model.inspection import warn_about_deterministics, warn_about_leftovers
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.latents import warn_about_row_latents
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.refusals import refuse_exploration, refuse_untunable
 from pymc_sgmcmc.tuning.curvature import largest_curvature
@@ -80,9 +81,9 @@ def assemble(
     warn_about_deterministics(model, target.model)
     minibatched, blocked = bool(target.groups), arguments.blocked
     warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
-    target.warn_about_row_latents()
+    warn_about_row_latents(target.model_terms, vars)
 
-    plan = arguments.plan(model, target, absorbs=algorithm.absorbs_noise)
+    plan = arguments.plan(model, target, absorbs_noise=algorithm.absorbs_noise)
     steps, tuner = int(arguments.steps_per_draw), None
     if arguments.tunes():
         refuse_untunable(name, algorithm, arguments)
@@ -143,7 +144,7 @@ def warm_up(chain: Chain) -> None:
         rows, _ = draw_rows(parts, state, frame.lengths, np.random.default_rng(0), 2)
         evaluate_at_rest(parts, state, frame, start, rows, 2, every=2)
     if parts.tuner is not None:
-        parts.target.value_and_gradient(start, [np.zeros(1, int) for _ in parts.target.groups])
+        parts.target.warm_up(start)
     if parts.algorithm.accepts_draws:
         parts.target.value_and_gradient(start)
 

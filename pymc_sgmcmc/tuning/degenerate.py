@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.coordinates import Coordinates, apply, pull
 from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.locate import PART, Located
@@ -70,9 +70,8 @@ def _directions(
     """Return (whether it is the direction of descent, direction of about one sd) for each line."""
     factor, centre = coordinates.factor, coordinates.centre
     furthest = 1e3 * max(1.0, np.abs(centre).max(), np.abs(centre - start).max())
-    scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
-    pulled = factor.T @ gradient if factor.ndim == 2 else factor * gradient
-    descent = -(factor @ pulled if factor.ndim == 2 else factor * pulled)
+    pulled = pull(factor, gradient)
+    descent, scales = -apply(factor, pulled), coordinates.scales
     least_known = np.zeros_like(centre)
     if factor.ndim == 2:
         left, values, _ = np.linalg.svd(factor / scales[:, None])
@@ -91,18 +90,18 @@ def _directions(
 
 
 def _follow(
-    potential: Callable[[np.ndarray], float], centre: np.ndarray, direction: np.ndarray
+    energy: Callable[[np.ndarray], float], centre: np.ndarray, direction: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None] | None:
     """Follow U along a line, and return None if it rises in the end.
 
     Otherwise return the last point where U is finite and the first where it is not. The last point
     is no farther than `LONG`, unless U changes there. Return (None, None) if U stays finite.
     """
-    at_centre, last = potential(centre), centre
+    at_centre, last = energy(centre), centre
     with np.errstate(all="ignore"):
         for t in LINE:
             q = centre + t * direction
-            value = potential(q)
+            value = energy(q)
             if not np.isfinite(value):
                 return last, q
             if value > at_centre + RISE:
@@ -171,9 +170,7 @@ def not_finite(target: Target, q: np.ndarray, often: str = "") -> SamplingError:
 
 def _names(target: Target, coordinates: Coordinates, direction: np.ndarray) -> str:
     """Return the names of the coordinates that move most along a direction, in sds, with signs."""
-    factor = coordinates.factor
-    scales = np.linalg.norm(factor, axis=1) if factor.ndim == 2 else factor
-    share = direction / scales
+    share = direction / coordinates.scales
     most = [i for i in np.argsort(-np.abs(share), kind="stable")[:4]
             if abs(share[i]) > 0.3 * np.abs(share).max()]  # fmt: skip
     words = [f"{'-' if share[i] < 0 else '+'} {target.coordinate(int(i))}" for i in most]

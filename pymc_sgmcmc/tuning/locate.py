@@ -7,6 +7,7 @@ matrices, Adam is used alone.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
 
-__all__ = ["Located", "locate"]
+__all__ = ["Located", "Locator", "locate"]
 
 ADAM_STEPS = 1500
 ADAM_ROWS = 128
@@ -22,7 +23,7 @@ PART = 2048
 """Number of rows in the fixed part; 64 a coordinate for the final Hessian, if that is more."""
 ROUNDS = 3
 
-Potential = Callable[[np.ndarray], tuple[float, np.ndarray]]
+Energy = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,15 @@ class Located:
     decrement: float
     value: float
     gradient: np.ndarray
+
+
+class Locator(Protocol):
+    """A search for the region of high posterior density, where tuning starts."""
+
+    def __call__(
+        self, target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int
+    ) -> Located:
+        """Search from `start` (d,); `ndim`: number of axes of L, 2 for a dense one."""
 
 
 def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int) -> Located:
@@ -94,15 +104,15 @@ def _newton(target: Target, q: np.ndarray, rng: np.random.Generator) -> Located:
     return located
 
 
-def _on(target: Target, rows) -> Potential:
+def _on(target: Target, rows) -> Energy:
     return lambda q: target.value_and_gradient(q, rows)
 
 
-def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations: int) -> Located:
-    """Run Newton's method on `potential` with the Hessian of `curved` and a line search."""
+def _descend(energy: Energy, curved: Energy, q: np.ndarray, iterations: int) -> Located:
+    """Run Newton's method on `energy` with the Hessian of `curved` and a line search."""
     d, scale = len(q), None
     shortest = radius = 10 * np.sqrt(d)  # in the metric of the Hessian
-    value, gradient = potential(q)
+    value, gradient = energy(q)
     for iteration in range(iterations + 1):
         H = hessian(lambda at: curved(at)[1], q, scale)
         factor = factor_of(H)
@@ -112,7 +122,7 @@ def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations:
         if not decrement >= 0.05 * d or iteration == iterations:
             break
         step = step * min(1.0, radius / np.sqrt(decrement))
-        found = _line_search(potential, value, gradient, q, step)
+        found = _line_search(energy, value, gradient, q, step)
         if found is None:
             break
         q, value, gradient, halvings = found
@@ -120,11 +130,11 @@ def _descend(potential: Potential, curved: Potential, q: np.ndarray, iterations:
     return Located(Coordinates(q, factor), decrement, value, gradient)
 
 
-def _line_search(potential: Potential, value, gradient, q, step):
-    """Halve `step` until the potential decreases enough (Armijo); return the point, or None."""
+def _line_search(energy: Energy, value, gradient, q, step):
+    """Halve `step` until the energy decreases enough (Armijo); return the point, or None."""
     slope = float(gradient @ step)
     for halvings in range(30):
-        new, new_gradient = potential(q + step)
+        new, new_gradient = energy(q + step)
         if np.isfinite(new_gradient).all() and new <= value + 1e-4 * slope:
             return q + step, new, new_gradient, halvings
         step, slope = step / 2, slope / 2

@@ -21,16 +21,16 @@ class Tuned:
         Step size h; NaN where the user gives it.
     batch_sizes : tuple of int
     coordinates : Coordinates
-    control, follows : bool
+    uses_control_variate, is_svrg : bool
         Whether the gradient has a control variate, and whether its centre follows the chain (SVRG).
     anchor, anchor_gradient : array, shape (d,)
         Centre of the control variate, and the gradient of the minibatched part of U there, on all
         rows.
     noise : array, shape (d,)
         V, the variance of the gradient in each coordinate z.
-    slow : array, shape (d,)
+    pace : array, shape (d,)
         Length of the columns of L relative to the metric's: below 1 in coordinates with much noise.
-    left : float
+    residual_noise : float
         Part of the noise that may remain after subtraction, or after a thermostat absorbs it.
     curvature : float
         The largest eigenvalue of the Hessian of U in z, at typical points.
@@ -38,11 +38,11 @@ class Tuned:
         g' L L' g at the located centre: about d or less.
     row_gradients : float
         Cost of tuning, in gradients of rows; in gradients of U where gradients are exact.
-    capacity : float
+    injected_noise : float
         The noise that the sampler injects, as a rate: gradients add h V / 2 to it.
-    shrink : float
+    step_factor : float
         Factor on h because draws diverged in tuning.
-    warming : bool
+    in_first_window : bool
         Whether the chain is in its first window.
     window : Window
         The draws since the last window was over.
@@ -51,20 +51,20 @@ class Tuned:
     step_size: float
     batch_sizes: tuple[int, ...]
     coordinates: Coordinates
-    control: bool
+    uses_control_variate: bool
     anchor: np.ndarray
     anchor_gradient: np.ndarray
     noise: np.ndarray
-    slow: np.ndarray
+    pace: np.ndarray
     window: Window
-    follows: bool = False
-    left: float = 0.0
+    is_svrg: bool = False
+    residual_noise: float = 0.0
     curvature: float = np.nan
     decrement: float = np.nan
     row_gradients: float = 0.0
-    capacity: float = np.nan
-    shrink: float = 1.0
-    warming: bool = False
+    injected_noise: float = np.nan
+    step_factor: float = 1.0
+    in_first_window: bool = False
 
     @classmethod
     def untuned(cls, batch_sizes: Sequence[int], coordinates: Coordinates) -> "Tuned":
@@ -87,7 +87,7 @@ class Plan:
         "auto", "plain", "control_variate" or "svrg".
     tolerance : float
         Tolerance of the relative error of a posterior variance.
-    absorbs : bool
+    absorbs_noise : bool
         Whether the sampler absorbs noise that is not subtracted.
     """
 
@@ -97,4 +97,4 @@ class Plan:
     noise: bool
     gradient: str
     tolerance: float
-    absorbs: bool
+    absorbs_noise: bool

@@ -1,0 +1,200 @@
+"""Choice of the gradient, the batch size and the step size, from noise and curvature.
+
+Both are measured at typical points of the posterior, in coordinates z in which it is about N(0, I).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_sgmcmc._utils.coordinates import pull
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule, largest
+from pymc_sgmcmc.posterior.batch_sources import BatchSource
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.curvature import Visit, largest_curvature, steepest
+from pymc_sgmcmc.tuning.degenerate import not_finite
+from pymc_sgmcmc.tuning.gradient_noise import RowNoise, measure_noise
+from pymc_sgmcmc.tuning.locate import PART
+from pymc_sgmcmc.tuning.tuned import Plan, Tuned
+
+__all__ = ["LARGEST", "Choice", "largest_batch"]
+
+LARGEST = 2048
+"""Largest number of rows in a batch whose size is tuned."""
+
+COSTS = {"plain": 1, "control_variate": 2, "svrg": 3}
+"""Cost of an inner step, in gradients of a minibatch; SVRG's includes its gradients on all rows."""
+
+STEP_SHARE = 0.6
+"""Part of the tolerance that is for the step size; the rest is for noise."""
+
+CLOSE = 6
+"""Number of points whose curvature is measured closely."""
+
+UNCERTAINTY = 0.08
+"""Smallest relative error assumed for a measured noise: the part that may remain after subtraction.
+Two standard errors replace it, if they are more."""
+
+
+def largest_batch(n_rows: int) -> int:
+    """Return the rows in the largest batch that may be chosen: all, where that may be cheaper."""
+    return n_rows if n_rows <= LARGEST * max(COSTS.values()) else LARGEST
+
+
+class Choice:
+    """Choice of what `plan` leaves to tuning, but for the centre and the metric.
+
+    Parameters
+    ----------
+    target : Target
+    source : BatchSource
+    plan : Plan
+    algorithm : Algorithm
+        Its bias, its longest step, and the noise that its gradients may have.
+    steps : int
+        Number of inner steps a draw.
+    """
+
+    def __init__(
+        self, target: Target, source: BatchSource, plan: Plan, algorithm: Algorithm, steps: int
+    ):
+        self._target, self._source, self._plan, self._steps = target, source, plan, steps
+        self._algorithm = algorithm
+
+    def measure(
+        self,
+        tuned: Tuned,
+        points: np.ndarray,
+        rng: np.random.Generator,
+        others: Sequence[tuple[np.ndarray, ...]] = (),
+    ) -> Tuned:
+        """Measure noise and curvature at typical `points` z (k, d); set step and batch sizes.
+
+        `others`: values of other step methods' variables at each point; empty: the present values.
+        """
+        plan, coordinates = self._plan, tuned.coordinates
+        rows, present = self._target.fixed_rows(rng, PART), self._target.others_now()
+
+        def visit(i):
+            if others:
+                self._target.set_others(others[i])
+
+        def gradient(z):
+            _, g = self._target.value_and_gradient(coordinates.position(z), rows)
+            return pull(coordinates.factor, g)
+
+        curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit)
+        longest = self._longest(curvature)
+        if not tuned.in_first_window:
+            # The step has to be stable wherever the chain went. In the first window, points are of
+            # the first guess, whose tails the chain may never visit.
+            there = steepest(gradient, points, rng, CLOSE, visit)
+            largest_there = largest_curvature(
+                gradient, points[there], rng, visit=lambda i: visit(there[i])
+            )
+            stable = self._algorithm.longest_step(max(1.0, curvature, largest_there))
+            longest = min(longest, stable / 2)
+        tuned = replace(tuned, curvature=curvature)
+        V, rule = np.zeros_like(coordinates.factor), Heating(np.inf)
+        if self._target.groups:
+            tuned, V, rule = self._gradient(tuned, points, longest, rng, visit)
+        self._target.set_others(present)
+        pace = np.ones(len(coordinates.centre))
+        if plan.step_size and plan.metric:
+            if V.ndim == 2 and rule.matters(V, longest):
+                turn = _eigenvectors(V)
+                coordinates, V = coordinates.scaled(turn), turn.T @ V @ turn
+            pace = rule.pace(V, longest)
+            coordinates, V = coordinates.scaled(pace), pace * (pace * V).T
+        v = np.diag(V) if V.ndim == 2 else V
+        h = rule.step_size(v, pace, longest) * tuned.step_factor
+        if not plan.step_size:
+            h = np.nan
+        return replace(tuned, coordinates=coordinates, noise=v, pace=pace, step_size=h)
+
+    def _gradient(
+        self, tuned: Tuned, points, h: float, rng, visit: Visit
+    ) -> tuple[Tuned, np.ndarray, NoiseRule]:
+        """Choose the gradient and the batch size; return the results, V, and the rule for V.
+
+        The batch is large enough for the step size `h`, or nearly so.
+        """
+        plan, lengths = self._plan, self._target.check_lengths()
+        q = tuned.coordinates.position(points)
+        centres = {"plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)}
+        if plan.gradient != "auto":
+            centres = {plan.gradient: centres[plan.gradient]}
+        precision = self._algorithm.noise_rule(np.inf, 1).precision
+        noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision, visit)
+        self._refuse_not_finite(q, noises)
+        sizes = tuple(self._target.batch_sizes)
+        V = {name: self._of(noise, sizes) for name, noise in noises.items()}
+        name = min(V, key=lambda name: COSTS[name] * largest(V[name]))
+        noise, V = noises[name], V[name]
+        residual = 1.0
+        if plan.noise or plan.absorbs_noise:
+            residual = min(1.0, max(UNCERTAINTY, 2 * noise.error))
+            residual += (1 - residual) * noise.correlated
+        room = (1 - STEP_SHARE) * plan.tolerance / residual * tuned.injected_noise
+        rule = self._algorithm.noise_rule(room, noise.count)
+        if plan.batch_size:
+            factor = rule.batch_factor(V, h)
+            sizes = tuple(int(np.clip(n * factor, rule.smallest, LARGEST)) for n in sizes)
+            if self._source.independent and np.all(COSTS[name] * np.array(sizes) >= lengths):
+                sizes = tuple(map(int, lengths))  # all rows: no noise at no more cost
+                name = "plain" if plan.gradient == "auto" else name
+            else:
+                most = np.minimum(lengths, np.maximum(rule.smallest, lengths // 2))
+                sizes = tuple(int(min(pair)) for pair in zip(sizes, most, strict=True))
+            V = self._of(noise, sizes)
+        tuned = replace(
+            tuned,
+            uses_control_variate=name != "plain",
+            is_svrg=name == "svrg",
+            batch_sizes=sizes,
+            residual_noise=residual,
+        )
+        return tuned, V, rule
+
+    def _refuse_not_finite(self, q: np.ndarray, noises: Mapping[str, RowNoise]) -> None:
+        """Raise SamplingError if gradients are not finite at most of the points `q` (k, d)."""
+        left_out = max((noise.left_out for noise in noises.values()), key=len)
+        if len(left_out) > len(q) / 2:
+            often = f"So it is at {len(left_out)} of {len(q)} such points."
+            raise not_finite(self._target, q[left_out[0]], often)
+
+    def _behind(self, tuned: Tuned, q: np.ndarray) -> np.ndarray:
+        """Return points of the chain that lag behind `q` (k, d) by the period of SVRG's anchor."""
+        lag = self.period(tuned) / tuned.window.spacing
+        return np.roll(q, int(np.clip(np.ceil(lag), 1, len(q) // 2)), axis=0)
+
+    def period(self, tuned: Tuned) -> int:
+        """Return the draws between SVRG's anchors: as many inner steps as there are minibatches."""
+        lengths = self._target.check_lengths()
+        batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
+        return max(1, round(batches / self._steps))
+
+    def _of(self, noise: RowNoise, sizes: Sequence[int]) -> np.ndarray:
+        """Return V of batches of `sizes` from this source."""
+        lengths = self._target.check_lengths()
+        shares = [self._source.share(n, size) for n, size in zip(lengths, sizes, strict=True)]
+        return noise.of(sizes, shares)
+
+    def _longest(self, curvature: float) -> float:
+        """Return the longest step within the tolerance, by bisection."""
+        low, high = 1e-12, 1.0
+        for _ in range(50):
+            middle = np.sqrt(low * high)
+            if self._algorithm.step_bias(middle, curvature) <= STEP_SHARE * self._plan.tolerance:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def _eigenvectors(V: np.ndarray) -> np.ndarray:
+    """Return the eigenvectors of a covariance, with signs that do not depend on rounding."""
+    _, vectors = np.linalg.eigh(V)
+    return vectors * np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(len(V))])
