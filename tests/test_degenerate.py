@@ -103,6 +103,19 @@ def test_posteriors_that_cannot_be_sampled(build, said):
     assert re.search(said, message), message
 
 
+def test_columns_that_depend_on_each_other_are_refused_from_every_start():
+    """The direction without curvature is known to rounding, which counts a billion sds away."""
+    x, z, noise = np.random.default_rng(13).normal(size=(3, 2000))
+    with pm.Model() as model:
+        b = pm.Flat("b", shape=3)
+        pm.Normal("o", np.stack([x, z, x + 2 * z], 1) @ b, 1, observed=x + noise)
+    target = target_of(model)
+    for start in np.random.default_rng(1).uniform(-1, 1, size=(12, 3)):
+        located = locate(target, start, np.random.default_rng(1), 2)
+        with pytest.raises(SamplingError, match="improper.*along .*b\\[1\\]"):
+            refuse_degenerate(target, start, located)
+
+
 def long_tails():
     pm.Cauchy("a", 0, 1)
 

@@ -5,6 +5,7 @@ that double. If the posterior is proper, U rises in the end, however long its ta
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from pymc.exceptions import SamplingError
@@ -53,7 +54,8 @@ def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> No
     for descends, direction in directions:
         # A part of the rows is a quick first check; only a result on all rows counts.
         for on in (rows, None):
-            fate = _follow(lambda q, on=on: target.value_and_gradient(q, on)[0], centre, direction)
+            on_rows = partial(target.value_and_gradient, rows=on)
+            fate = _follow(on_rows, located.coordinates, direction)
             if fate is None:
                 break
         else:
@@ -90,26 +92,45 @@ def _directions(
 
 
 def _follow(
-    energy: Callable[[np.ndarray], float], centre: np.ndarray, direction: np.ndarray
+    on_rows: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    coordinates: Coordinates,
+    direction: np.ndarray,
 ) -> tuple[np.ndarray | None, np.ndarray | None] | None:
     """Follow U along a line, and return None if it rises in the end.
 
     Otherwise return the last point where U is finite and the first where it is not. The last point
     is no farther than `LONG`, unless U changes there. Return (None, None) if U stays finite.
+    `on_rows`: a function that returns U and its gradient.
     """
-    at_centre, last = energy(centre), centre
+    centre = coordinates.centre
+    at_centre, last = on_rows(centre)[0], centre
     with np.errstate(all="ignore"):
         for t in LINE:
             q = centre + t * direction
-            value = energy(q)
+            value, gradient = on_rows(q)
             if not np.isfinite(value):
                 return last, q
             if value > at_centre + RISE:
+                # A direction without curvature is known to rounding only, and far away its error
+                # counts where others are steep: correct the line.
+                q = _across(coordinates, direction, q, gradient)
+                direction, value = (q - centre) / t, on_rows(q)[0]
+            if not value <= at_centre + RISE:
                 return None
             if t >= LONG and abs(value - at_centre) < RISE:
                 continue
             last = q
     return None, None
+
+
+def _across(
+    coordinates: Coordinates, direction: np.ndarray, q: np.ndarray, gradient: np.ndarray
+) -> np.ndarray:
+    """Return `q` after a step of Newton's method, in all directions but `direction`."""
+    along = coordinates.of(coordinates.centre + direction)
+    step = -pull(coordinates.factor, gradient)
+    step -= along * (along @ step) / (along @ along)
+    return q + apply(coordinates.factor, step)
 
 
 def _edge_between(target: Target, inside: np.ndarray, outside: np.ndarray) -> np.ndarray | None:
