@@ -112,7 +112,7 @@ def test_columns_that_depend_on_each_other_are_refused_from_every_start():
     target = target_of(model)
     for start in np.random.default_rng(1).uniform(-1, 1, size=(12, 3)):
         located = locate(target, start, np.random.default_rng(1), 2)
-        with pytest.raises(SamplingError, match="improper.*along .*b\\[1\\]"):
+        with pytest.raises(SamplingError, match=r"improper.*along .*b\[1\]"):
             refuse_degenerate(target, start, located)
 
 
