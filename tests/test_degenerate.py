@@ -286,6 +286,15 @@ def test_what_corrects_itself_needs_no_gradient(monkeypatch):
     assert corrects == [True, True, False]
 
 
+@pytest.mark.parametrize("likelihood", [pm.Beta, pm.Gamma])
+def test_a_value_at_the_edge_of_the_support_is_named(likelihood):
+    with pm.Model() as model:
+        likelihood("o", pm.HalfNormal("a"), pm.HalfNormal("b"), observed=np.array([0.5, 0.0, 0.3]))
+    target = target_of(model, None)
+    message = culprit(target, np.array([0.5, -0.3]))
+    assert re.search("log-density of 'o' is .* at row 1", message)
+
+
 def test_a_chain_that_left_the_support_says_so():
     settings = {"first": True, "tuned": True, "left": "'o' is -inf."}
     told = divergence_alarm(

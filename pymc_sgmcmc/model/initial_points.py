@@ -68,7 +68,9 @@ class Starts:
                 break
         raise SamplingError(
             "The potential or its gradient is not finite at the start of the chain. "
-            f"{culprit(start) or _ENORMOUS} Choose initvals= inside the support, or jitter=False."
+            f"{culprit(start) or _ENORMOUS} Choose initvals= inside the support, or jitter=False. "
+            "(Data at the edge of the support, such as 0 under a Beta or a Gamma, are not finite "
+            "from any start: recode or drop them.)"
         )
 
     def jitter(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
