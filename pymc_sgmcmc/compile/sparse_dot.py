@@ -24,11 +24,6 @@ class _OfRows(HeaderOp):
     `entries` (nnz,), `columns` int32 (nnz,) and `starts` int64 (N + 1,) are `data`, `indices` and
     `indptr` of SciPy. Columns may be in any order, and duplicates add up. A row index outside
     [0, N) raises an IndexError. Columns are not checked.
-
-    Attributes
-    ----------
-    function : str
-        The name of a function of the header.
     """
 
     header, version = "sparse_dot.h", 2
@@ -52,11 +47,12 @@ class _OfRows(HeaderOp):
             dtype = pytensor.config.floatX
         return Apply(self, inputs, [TensorType(dtype, shape=shape)()])
 
-    def c_code(self, node, name, inputs, outputs, sub):
+    def _calling(self, function, node, inputs, outputs, sub):
+        """Return code that calls a function of the header."""
         made = node.outputs[0].type
         types = [node.inputs[0].type.dtype, node.inputs[4].type.dtype, made.dtype]
         call = (
-            f"{self.function}<{AHEAD}, {', '.join(f'npy_{dtype}' for dtype in types)}>"
+            f"{function}<{AHEAD}, {', '.join(f'npy_{dtype}' for dtype in types)}>"
             f"({', '.join(inputs)}, &{outputs[0]}, {made.dtype_specs()[2]})"
         )
         return f"if (!{call}) {{ {sub['fail']} }}"
@@ -64,8 +60,6 @@ class _OfRows(HeaderOp):
 
 class SparseDot(_OfRows):
     """The product X[rows] @ dense, (n, C), of a sparse X (N, K) and `dense` (K, C)."""
-
-    function = "pymc_sgmcmc_sparse_dot"
 
     def make_node(self, entries, columns, starts, rows, dense):
         inputs = [*map(as_tensor_variable, (entries, columns, starts, rows, dense))]
@@ -77,6 +71,9 @@ class SparseDot(_OfRows):
         products = np.zeros((len(rows), dense.shape[1]), node.outputs[0].dtype)
         np.add.at(products, owner, entries[at, None] * dense[columns[at]])
         outputs[0][0] = products
+
+    def c_code(self, node, name, inputs, outputs, sub):
+        return self._calling("pymc_sgmcmc_sparse_dot", node, inputs, outputs, sub)
 
     def infer_shape(self, *given):
         *_, shapes = given  # a graph and a node come first, or the node alone in PyTensor 3
@@ -93,8 +90,6 @@ class SparseDot(_OfRows):
 class SparsePull(_OfRows):
     """The product X[rows].T @ dense, (K, C), of a sparse X (N, K) and `dense` (n, C), given K."""
 
-    function = "pymc_sgmcmc_sparse_pull"
-
     def make_node(self, entries, columns, starts, rows, dense, width):
         inputs = [*map(as_tensor_variable, (entries, columns, starts, rows, dense))]
         width = as_tensor_variable(width).astype("int64")
@@ -106,6 +101,9 @@ class SparsePull(_OfRows):
         sums = np.zeros((int(width), dense.shape[1]), node.outputs[0].dtype)
         np.add.at(sums, columns[at], entries[at, None] * dense[owner])
         outputs[0][0] = sums
+
+    def c_code(self, node, name, inputs, outputs, sub):
+        return self._calling("pymc_sgmcmc_sparse_pull", node, inputs, outputs, sub)
 
     def infer_shape(self, *given):
         *_, node, shapes = given
