@@ -280,6 +280,18 @@ def test_exact_gradients_say_why(build, caplog):
     assert list(sliced(cheap(model, batch_size={"other": 10}))) == ["other"]
 
 
+def test_likelihoods_that_are_exact_for_one_reason_are_named_in_one_line(caplog):
+    with pm.Model() as model:
+        theta = pm.Normal("theta", shape=MANY)
+        for k in range(3):
+            pm.Normal(f"y{k}", pm.Normal(f"b{k}") * theta, observed=np.zeros(MANY))
+    with caplog.at_level(logging.WARNING, "pymc.sgmcmc"):
+        cheap(model, batch_size="auto")
+    (warning,) = (r.message for r in caplog.records)
+    assert warning.startswith("Exact gradients of y0, y1, y2, because the latent variable 'theta'")
+    assert f"All {3 * MANY} rows" in warning
+
+
 def test_few_rows_and_no_request_need_no_reason():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("a"), observed=Y)

@@ -1,11 +1,12 @@
 """Decisions on likelihoods: minibatched, and how, or exact, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pymc_sgmcmc._utils.text import first_of
 from pymc_sgmcmc.model.errors import RowsDoNotSeparate
 
-__all__ = ["Decision"]
+__all__ = ["Decision", "exact_warnings"]
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,16 @@ class Decision:
             f"a part of its {self.rows} rows, because {self.reason}. {self.cure}"
         )
 
-    def warning(self) -> str:
-        """Return the warning that exact gradients take the place of minibatches."""
-        return (
-            f"Exact gradients of {self.name}, because {self.reason}. All {self.rows} rows are read "
-            f"at every inner step; where that is slow, sample with NUTS. {self.cure}"
-        )
+
+def exact_warnings(decisions: Iterable[Decision]) -> list[str]:
+    """Return the warnings that exact gradients take the place of minibatches, one a reason."""
+    alike: dict[tuple[str, str], list[Decision]] = {}
+    for decision in decisions:
+        if decision.exact and decision.reason:
+            alike.setdefault((decision.reason, decision.cure), []).append(decision)
+    return [
+        f"Exact gradients of {first_of([one.name for one in of])}, because {reason}. All "
+        f"{sum(one.rows for one in of)} rows are read at every inner step; where that is slow, "
+        f"sample with NUTS. {cure}"
+        for (reason, cure), of in alike.items()
+    ]

@@ -12,7 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc._utils.text import first_of
 from pymc_sgmcmc._utils.validation import is_auto
 from pymc_sgmcmc.rows.computed import Computed
-from pymc_sgmcmc.rows.decisions import Decision
+from pymc_sgmcmc.rows.decisions import Decision, exact_warnings
 from pymc_sgmcmc.rows.groups import RowGroup, join_groups
 from pymc_sgmcmc.rows.joined import Joined, check_joined, find_joined, with_joined
 from pymc_sgmcmc.rows.joining import NotJoined
@@ -113,9 +113,8 @@ class Likelihoods:
         exact = [v.name for v in variables if v.name not in batched]
         exact += [f"{d.imputed} imputed rows of {d.name}" for d in self.decisions if d.imputed]
         _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {first_of(exact)}.")
-        for decision in self.decisions:
-            if decision.exact and decision.reason:
-                _log.warning(decision.warning())
+        for warning in exact_warnings(self.decisions):
+            _log.warning(warning)
 
 
 def plan_likelihoods(
