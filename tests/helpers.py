@@ -17,11 +17,32 @@ from pymc_sgmcmc.chain.at_rest import draw_rows
 from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.dynamics.noise_rules import Heating
+from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.tuning.tuned import Plan
+from pymc_sgmcmc.tuning.tuner import Tuner
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
 """Nothing is compiled: for the other side of a comparison, and for what is called seldom."""
+
+STEP_AND_METRIC = Plan(
+    step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
+    tolerance=0.05, absorbs_noise=True,
+)  # fmt: skip
+
+
+def simple_tuner(target, plan=STEP_AND_METRIC, **kwargs):
+    """A tuner of an algorithm whose bias is h^2, and which is stable up to h = 2."""
+    algorithm = SimpleNamespace(
+        step_bias=lambda h, curvature: h**2,
+        longest_step=lambda curvature: 2.0,
+        noise_rule=lambda room, count: Heating(room),
+    )
+    source = Random(target.groups, target.batch_sizes)
+    return Tuner(target, source, plan, algorithm, 10, **kwargs)
+
 
 # One inner step in NumPy: (q, p, xi, grad, h, z, c) -> (q, p, xi, momenta). `c` holds the numbers
 # of the papers: C friction, B noise estimate, A diffusion, T temperature, Q thermal mass; and for

@@ -1,7 +1,6 @@
 """Excursions that no stationary chain makes are divergences while they are still finite."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -20,12 +19,9 @@ from pymc_sgmcmc.chain.divergences import (
     explain_divergence,
 )
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
-from pymc_sgmcmc.dynamics.noise_rules import Heating
-from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.tuning.tuned import Plan, Tuned
-from pymc_sgmcmc.tuning.tuner import Tuner
-from tests.helpers import INTERPRETED, PYTHON
+from pymc_sgmcmc.tuning.tuned import Tuned
+from tests.helpers import INTERPRETED, PYTHON, simple_tuner
 from tests.samplers import draws, sample
 
 
@@ -130,14 +126,7 @@ def test_what_diverged_where_other_step_methods_began_is_forgotten():
     for sampled in ([model["mu"]], [model["mu"], model["other"]]):
         values = [model.rvs_to_values[variable] for variable in sampled]
         target = Target(model, values, batch_size=5, backend=INTERPRETED)
-        plan = Plan(step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
-                    tolerance=0.05, absorbs_noise=True)  # fmt: skip
-        algorithm = SimpleNamespace(
-            step_bias=lambda h, curvature: h**2,
-            longest_step=lambda curvature: 2.0,
-            noise_rule=lambda room, count: Heating(room),
-        )
-        tuner = Tuner(target, Random(target.groups, [5]), plan, algorithm, 10)
+        tuner = simple_tuner(target)
         d, rng = target.size, np.random.default_rng(2)
         tuned = Tuned.untuned([5], Coordinates.identity(d, 2))
         tuned = replace(

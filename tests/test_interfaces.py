@@ -7,15 +7,13 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc.dynamics.noise_rules import Heating
 from pymc_sgmcmc.posterior import gradient_estimator
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.locate import Located
-from pymc_sgmcmc.tuning.tuned import Plan, Tuned
-from pymc_sgmcmc.tuning.tuner import Tuner
-from tests.helpers import INTERPRETED
+from pymc_sgmcmc.tuning.tuned import Tuned
+from tests.helpers import INTERPRETED, simple_tuner
 
 N = 10
 X = np.random.default_rng(0).normal(size=N)
@@ -38,15 +36,7 @@ def test_a_locator():
         value, gradient = target.value_and_gradient(centre)
         return Located(Coordinates(centre, np.eye(1) / np.sqrt(precision)), 0.0, value, gradient)
 
-    plan = Plan(step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
-                tolerance=0.05, absorbs_noise=True)  # fmt: skip
-    algorithm = SimpleNamespace(
-        step_bias=lambda h, curvature: h**2,
-        longest_step=lambda curvature: 2.0,
-        noise_rule=lambda room, count: Heating(room),
-    )
-    source = Random(target.groups, target.batch_sizes)
-    tuner = Tuner(target, source, plan, algorithm, 10, locator=exact)
+    tuner = simple_tuner(target, locator=exact)
     untuned = Tuned.untuned((), Coordinates.identity(1, 2))
     tuned = tuner.start(untuned, np.zeros(1), 1.0, np.random.default_rng(0))
     assert calls == [2] and tuned.decrement == 0.0

@@ -5,7 +5,6 @@ Models are in every way in which a likelihood can depend on the variable of anot
 
 import logging
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -16,16 +15,14 @@ import xarray as xr
 from pymc_sgmcmc import MALA, SGHMC, SGNHT, Gibbs
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
-from pymc_sgmcmc.dynamics.noise_rules import Heating
 from pymc_sgmcmc.model.unconstrain import flat_draws
-from pymc_sgmcmc.posterior.batch_sources import SOURCES, Blocks, Random
+from pymc_sgmcmc.posterior.batch_sources import SOURCES, Blocks
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.results.exact_gradients import ExactGradients
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.tuning.tuned import Tuned
-from pymc_sgmcmc.tuning.tuner import Tuner
-from tests.helpers import INTERPRETED, PYTHON
+from tests.helpers import INTERPRETED, PYTHON, simple_tuner
 from tests.samplers import draws, sample
 
 N, BATCH = 24, 5
@@ -176,12 +173,7 @@ def tuner_of(target):
     given = {"batch_size": BATCH, "batches": "random", "gradient": "auto", "metric": "auto"}
     settings = Arguments(noise_estimate="auto", **given)
     plan = settings.plan(target.model, target, absorbs_noise=False)
-    algorithm = SimpleNamespace(
-        step_bias=lambda h, curvature: h**2,
-        longest_step=lambda curvature: 2.0,
-        noise_rule=lambda room, count: Heating(room),
-    )
-    return Tuner(target, Random(target.groups, [BATCH]), plan, algorithm, 10)
+    return simple_tuner(target, plan)
 
 
 def test_noise_is_measured_at_the_values_that_other_step_methods_had(monkeypatch):

@@ -1,4 +1,4 @@
-"""What a chain has shown of itself since tuning ended."""
+"""Evidence that a chain has given about its own draws since tuning ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

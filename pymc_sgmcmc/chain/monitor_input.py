@@ -1,4 +1,4 @@
-"""What the alarms of a chain are computed from, at one inspection."""
+"""Numbers from which the alarms of a chain are computed, at one inspection."""
 
 from dataclasses import dataclass
 

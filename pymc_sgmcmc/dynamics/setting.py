@@ -1,4 +1,4 @@
-"""What an algorithm is told: what it is used for, and the chain that it advances."""
+"""Facts given to an algorithm: its use (`Setting`), and the chain it advances (`Context`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -175,7 +175,7 @@ def _check_resumable(name: str, step: Any) -> None:
 
 
 RESUMABLE = Ruled("Resumable(step)", _check_resumable, lambda: [None, 3, "x"])
-"""What an argument `step` of functions on saved runs must be."""
+"""Checks of the argument `step` of functions on saved runs."""
 
 
 def model_of_step(step: Resumable, model: Any) -> Model:

@@ -1,4 +1,4 @@
-"""What a sampler takes: its own arguments, fields of its algorithm, and the shared ones."""
+"""Arguments of a sampler: its own, the fields of its algorithm, and the shared ones."""
 
 import inspect
 from collections.abc import Mapping

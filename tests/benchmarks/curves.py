@@ -3,7 +3,7 @@
 Three curves of four parameters, of which two or three are hardly told apart by the data. A run, of
 the default length and with default settings, is off where a mean is wrong by more than 0.1 sd or an
 sd by more than 10 %. The table must show an alarm of too few draws in at least 9 in 10 of those.
-The truth is a run of NUTS, about a hundred times as long.
+The truth is a run of NUTS of 100,000 draws, 25 times as many.
 
 Run: python -m tests.benchmarks.curves [--seeds 10] [--first 0] [--only PATTERN]
 """

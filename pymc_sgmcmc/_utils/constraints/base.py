@@ -1,4 +1,4 @@
-"""What a constraint is, and constraints by type or by a function."""
+"""The base class of constraints, and constraints by type or by a function."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
