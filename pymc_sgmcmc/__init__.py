@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from pymc_sgmcmc._utils.metric import Metric
 from pymc_sgmcmc.chain.stored_sums import running_sums
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.annealing import Annealing, GeometricAnnealing, PowerAnnealing
@@ -74,6 +75,7 @@ __all__ = [
     "CyclicalCosine",
     "GeometricAnnealing",
     "Gibbs",
+    "Metric",
     "Polynomial",
     "PowerAnnealing",
     "Recipe",

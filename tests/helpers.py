@@ -13,6 +13,8 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from pymc_sgmcmc import Polynomial
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import identity
 from pymc_sgmcmc.chain.at_rest import draw_rows
 from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
@@ -343,7 +345,7 @@ def subject(step, *, update=None, target=None, state=None):
     virial = algorithm.virial if state is None else lambda *_, **__: None
     target, state = target or step.target, own if state is None else state
     update, names = update or algorithm.update, plan(np.arange(1))
-    estimator = Estimator(target, parts.source, False, False)
+    estimator = Estimator(target, parts.source, None, control=False)
     given = estimator, update, state, coefficients, algorithm.kinetic, virial, Backend("c")
     kernel = Kernel(
         *(*given, names, {}),
@@ -644,3 +646,8 @@ def start_at(posterior, law, xi=None, seed=2, v=None):
     q = posterior.mean + np.sqrt(law.q) * rng.standard_normal(d)
     p = np.sqrt(law.p) * rng.standard_normal(d)
     return q, {"p": p, "xi": xi, "v": v}
+
+
+def unit_coordinates(size: int, ndim: int = 1) -> Coordinates:
+    """z = q, with a dense (`ndim` 2) or a diagonal metric."""
+    return Coordinates(np.zeros(size), identity(size, dense=ndim == 2))

@@ -11,13 +11,14 @@ import pytest
 import pymc_sgmcmc.posterior.batch_sources
 from pymc_sgmcmc import SGHMC
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import metric_of
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.dynamics.noise_budget import noise_to_inject
 from pymc_sgmcmc.posterior.batch_sources import Blocks
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.tuned import Tuned
-from tests.helpers import INTERPRETED, PYTHON, draw_rows_of
+from tests.helpers import INTERPRETED, PYTHON, draw_rows_of, unit_coordinates
 from tests.samplers import draws, sample
 from tests.slow import slow_but
 
@@ -141,8 +142,8 @@ def compiled(axis, keeps):
 
 def estimate_of(target, size):
     source = Blocks(target.groups, [size])
-    estimator = Estimator(target, source, True, True)
-    start = Tuned.untuned([size], Coordinates.identity(target.size, 2))
+    start = Tuned.untuned([size], unit_coordinates(target.size, 2))
+    estimator = Estimator(target, source, start.coordinates.metric, control=True)
     numbers = {
         name: pt.tensor(name, shape=(None,) * np.ndim(value), dtype="float64")
         for name, value in estimator.numbers(start).items()
@@ -166,7 +167,7 @@ def test_gradients_of_blocks_are_unbiased(control, axis, keeps):
     target, estimate = compiled(axis, keeps)
     z, anchor, centre = rng(9).normal(size=(3, 2))
     L = np.array([[1.0, 0.0], [0.5, 2.0]])
-    found = {"coordinates": Coordinates(centre, L), "uses_control_variate": control,
+    found = {"coordinates": Coordinates(centre, metric_of(L)), "uses_control_variate": control,
              "anchor": anchor, "anchor_gradient": target.batched_gradient(anchor)}  # fmt: skip
     results = [estimate(z, start, **found) for start in range(N)]
     value, gradient = target.value_and_gradient(centre + L @ z)
@@ -236,7 +237,7 @@ def test_noise_of_blocks_of_sorted_data(planted, monkeypatch):
     x, y = straight_line()
     _, target = build(x, y, batch_size=BATCH)
     q, estimate = np.array([1.1, -1.9]), estimate_of(target, BATCH)
-    identity = Coordinates.identity(2, 2)
+    identity = unit_coordinates(2, 2)
     gradients = [estimate(q, start, coordinates=identity)[1] for start in range(ROWS)]
     got = np.var(gradients, axis=0)
     g = (x @ q - y)[:, None] * x

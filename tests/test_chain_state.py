@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from pymc_sgmcmc._utils.alarm import Alarm
-from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.start import initial_chain_state
 from pymc_sgmcmc.saving.state_text import state_from_text, state_to_text
+from tests.helpers import unit_coordinates
 
 D = 2
 
 
 def begun():
     target = SimpleNamespace(size=D, groups=("a",), batch_sizes=(10,))
-    return initial_chain_state(target, SimpleNamespace(start=(3, 1)), Coordinates.identity(D))
+    return initial_chain_state(target, SimpleNamespace(start=(3, 1)), unit_coordinates(D))
 
 
 def later():

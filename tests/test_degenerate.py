@@ -12,6 +12,7 @@ from pymc.exceptions import SamplingError
 import pymc_sgmcmc.compile.backend
 from pymc_sgmcmc import AMAGOLD, GMC, MALA, SGHMC, SGNHT
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import identity, metric_of
 from pymc_sgmcmc.chain.divergences import divergence_alarm
 from pymc_sgmcmc.model.gradient_flow import unreached
 from pymc_sgmcmc.model.log_density import log_density_terms
@@ -21,7 +22,7 @@ from pymc_sgmcmc.tuning.degenerate import refuse_degenerate
 from pymc_sgmcmc.tuning.gradient_noise import measure_noise
 from pymc_sgmcmc.tuning.locate import Located, locate
 from pymc_sgmcmc.tuning.reach import within_reach
-from tests.helpers import INTERPRETED
+from tests.helpers import INTERPRETED, unit_coordinates
 
 N = 300
 rng = np.random.default_rng(0)
@@ -47,7 +48,7 @@ def few_steps(monkeypatch):
 def refused(model, start):
     """What is said of it, around the mode from `start`."""
     target = target_of(model)
-    located = locate(target, start, np.random.default_rng(1), 2)
+    located = locate(target, start, np.random.default_rng(1), identity(target.size, dense=True))
     with pytest.raises(SamplingError) as raised:
         refuse_degenerate(target, start, located)
     return str(raised.value)
@@ -111,7 +112,7 @@ def test_columns_that_depend_on_each_other_are_refused_from_every_start():
         pm.Normal("o", np.stack([x, z, x + 2 * z], 1) @ b, 1, observed=x + noise)
     target = target_of(model)
     for start in np.random.default_rng(1).uniform(-1, 1, size=(12, 3)):
-        located = locate(target, start, np.random.default_rng(1), 2)
+        located = locate(target, start, np.random.default_rng(1), identity(target.size, dense=True))
         with pytest.raises(SamplingError, match=r"improper.*along .*b\[1\]"):
             refuse_degenerate(target, start, located)
 
@@ -138,7 +139,11 @@ def test_proper_posteriors_are_not_refused(build):
         build()
     target = target_of(model, None if build is long_tails else 50)
     start = 0.5 * np.ones(target.size)
-    refuse_degenerate(target, start, locate(target, start, np.random.default_rng(1), 2))
+    refuse_degenerate(
+        target,
+        start,
+        locate(target, start, np.random.default_rng(1), identity(target.size, dense=True)),
+    )
 
 
 def rooted(n=N, at=123):
@@ -198,17 +203,17 @@ def test_a_guess_is_shortened_where_it_overflows():
         pm.Potential("o", -pt.exp(pt.exp(a)) * 1e-9 - b**2)
     target = target_of(model, None)
     points = np.random.default_rng(2).standard_normal((40, 2))
-    guess = Coordinates(np.zeros(2), np.diag([50.0, 1.0]))
+    guess = Coordinates(np.zeros(2), metric_of(np.diag([50.0, 1.0])))
     found = within_reach(target, guess, points)
-    assert found.factor[1, 1] == 1.0 and 0.5 < found.factor[0, 0] < 5.0
-    fine = Coordinates(np.zeros(2), np.eye(2))
+    assert found.metric.factor[1, 1] == 1.0 and 0.5 < found.metric.factor[0, 0] < 5.0
+    fine = Coordinates(np.zeros(2), metric_of(np.eye(2)))
     assert within_reach(target, fine, points) is fine
 
 
 def test_points_without_gradients_are_left_out_of_the_noise():
     target, points = target_of(regression()), np.array([[0.1], [1e200], [0.2], [0.3]])
     with np.errstate(all="ignore"):
-        noise = measure_noise(target, Coordinates.identity(1, 2), points, {"plain": None},
+        noise = measure_noise(target, unit_coordinates(1, 2), points, {"plain": None},
                               np.random.default_rng(3))["plain"]  # fmt: skip
     assert noise.left_out == [1]
     # sum of squares of single rows' gradients x (y - a x), times N^2
@@ -343,7 +348,9 @@ def test_tuned_batches_follow_the_data(batches):
 
 def test_located_knows_the_gradient():
     target = target_of(regression())
-    located = locate(target, np.zeros(1), np.random.default_rng(1), 2)
+    located = locate(
+        target, np.zeros(1), np.random.default_rng(1), identity(target.size, dense=True)
+    )
     assert isinstance(located, Located)
     _, gradient = target.value_and_gradient(located.coordinates.centre)
     np.testing.assert_allclose(located.gradient, gradient, atol=1e-9)

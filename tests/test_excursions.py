@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from pymc_sgmcmc import SGHMC, SGNHT
-from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.chain.divergences import (
     ENERGY_CHANCE,
     ENERGY_ROOM,
@@ -21,7 +20,7 @@ from pymc_sgmcmc.chain.divergences import (
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.tuned import Tuned
-from tests.helpers import INTERPRETED, PYTHON, simple_tuner
+from tests.helpers import INTERPRETED, PYTHON, simple_tuner, unit_coordinates
 from tests.samplers import draws, sample
 
 
@@ -128,7 +127,7 @@ def test_what_diverged_where_other_step_methods_began_is_forgotten():
         target = Target(model, values, batch_size=5, backend=INTERPRETED)
         tuner = simple_tuner(target)
         d, rng = target.size, np.random.default_rng(2)
-        tuned = Tuned.untuned([5], Coordinates.identity(d, 2))
+        tuned = Tuned.untuned([5], unit_coordinates(d, 2))
         tuned = replace(
             tuner._begun(tuned, 0), in_first_window=True, injected_noise=1.0, step_size=1.0
         )

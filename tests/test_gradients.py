@@ -11,6 +11,7 @@ import pytest
 import pymc_sgmcmc.tuning.gradient_noise
 from pymc_sgmcmc import SGNHT
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import metric_of
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.dynamics.noise_rules import largest
 from pymc_sgmcmc.posterior.batch_sources import Random
@@ -18,7 +19,7 @@ from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.gradient_noise import RowNoise, measure_noise
 from pymc_sgmcmc.tuning.tuned import Tuned
-from tests.helpers import INTERPRETED, initial_state
+from tests.helpers import INTERPRETED, initial_state, unit_coordinates
 from tests.samplers import draws, regression, sample
 
 N, D = 300, 3
@@ -88,8 +89,9 @@ def target_of(build, keeps=False):
 def compiled(build, ndim, control=True, keeps=False):
     """``estimate(tuned, z, rows)``: U and its gradient in z from one batch, by `Estimator`."""
     target = target_of(build, keeps)
+    metric = None if ndim is None else unit_coordinates(target.size, ndim).metric
     estimator = Estimator(
-        target, Random(target.groups, target.batch_sizes), ndim is not None, control
+        target, Random(target.groups, target.batch_sizes), metric, control=control
     )
     names = estimator.numbers(untuned(target, ndim))
     numbers = {
@@ -110,14 +112,14 @@ def compiled(build, ndim, control=True, keeps=False):
 
 
 def untuned(target, ndim):
-    return Tuned.untuned(target.batch_sizes, Coordinates.identity(target.size, ndim or 1))
+    return Tuned.untuned(target.batch_sizes, unit_coordinates(target.size, ndim or 1))
 
 
 def tuned_for(target, ndim, *, control, seed=9):
     """A random anchor, centre and L."""
     d, r = target.size, rng(seed)
     L = r.normal(size=(d, d)) / 3 + np.eye(d) if ndim == 2 else r.uniform(0.1, 2, size=d)
-    coordinates = Coordinates(r.normal(size=d) / 3, L)
+    coordinates = Coordinates(r.normal(size=d) / 3, metric_of(L))
     anchor = r.normal(size=d) / 2
     return replace(
         untuned(target, ndim),
@@ -138,7 +140,7 @@ def point(target, tuned, ndim, seed=10):
 
 
 def vars_of(tuned):
-    return tuned.coordinates.centre, tuned.coordinates.factor
+    return tuned.coordinates.centre, tuned.coordinates.metric.factor
 
 
 def partition(target, seed=11):
@@ -212,14 +214,14 @@ def test_coordinates():
     r = rng(12)
     z = r.normal(size=(5, 4))
     for L in (r.normal(size=(4, 4)), r.uniform(0.1, 2, size=4)):
-        coordinates = Coordinates(r.normal(size=4), L)
+        coordinates = Coordinates(r.normal(size=4), metric_of(L))
         full = np.diag(L) if L.ndim == 1 else L
         q = coordinates.position(z)
         np.testing.assert_allclose(q, [coordinates.centre + full @ row for row in z], rtol=1e-12)
         np.testing.assert_allclose(coordinates.of(q), z, rtol=0, atol=1e-12)
         np.testing.assert_allclose(coordinates.of(q[0]), z[0], rtol=0, atol=1e-12)
         for matrix in (r.normal(size=(4, 4)), r.uniform(size=4))[2 - L.ndim :]:
-            scaled = coordinates.scaled(matrix).factor
+            scaled = coordinates.scaled(matrix).metric.factor
             product = full @ (np.diag(matrix) if matrix.ndim == 1 else matrix)
             np.testing.assert_allclose(np.diag(scaled) if L.ndim == 1 else scaled, product)
 
@@ -227,8 +229,8 @@ def test_coordinates():
 def test_condition_of_a_metric():
     """That of a correlation matrix [[1, 0.8], [0.8, 1]]: 1.8 / 0.2."""
     G = np.array([[4.0, 0.016], [0.016, 1e-4]])
-    assert Coordinates(np.zeros(2), np.linalg.cholesky(G)).condition == pytest.approx(9.0)
-    assert Coordinates(np.zeros(2), np.array([1.0, 100.0])).condition == 1.0
+    assert metric_of(np.linalg.cholesky(G)).condition == pytest.approx(9.0)
+    assert metric_of(np.array([1.0, 100.0])).condition == 1.0
 
 
 # The noise of gradients, against single-row gradients in NumPy.
@@ -272,7 +274,7 @@ def measured(ndim, groups):
     """By 8000 batches at two points in turn: plain, with one anchor, and with one for each."""
     points, two = (np.tile(q, (groups // 2, 1)) for q in (BETA, ANCHORS))
     centres = {"plain": None, "one": ANCHORS[0], "two": two}
-    coordinates = Coordinates(np.ones(D), FACTORS[ndim])
+    coordinates = Coordinates(np.ones(D), metric_of(FACTORS[ndim]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pymc_sgmcmc.tuning.gradient_noise, "BATCHES", 8000)
         return measure_noise(fast_logistic(), coordinates, points, centres, rng(13))
@@ -300,7 +302,7 @@ def test_measured_noise(kind, ndim, groups):
 
 def test_few_batches_are_enough_for_a_fifth():
     """As they are by default: 600 of 16 rows."""
-    coordinates = Coordinates.identity(D, 2)
+    coordinates = unit_coordinates(D, 2)
     points = np.tile(BETA[:1], (20, 1))
     noise = plain_noise(fast_logistic(), coordinates, points, 14)
     S, error = exact_noise(row_gradients(BETA[0]), np.eye(D), 600, 580)
@@ -325,7 +327,7 @@ def test_more_batches_for_more_coordinates():
     points = np.zeros((20, 100))
     for ndim, count in ((2, 800), (1, 600)):
         calls.clear()
-        plain_noise(Counted(), Coordinates.identity(100, ndim), points, 1)
+        plain_noise(Counted(), unit_coordinates(100, ndim), points, 1)
         assert calls == [16] * count
 
 
@@ -343,7 +345,7 @@ def test_control_variates_of_a_gaussian_mean_have_no_noise(ndim):
     target, _ = gaussian()
     points = rng(16).normal(size=(20, 2))
     centres = {"plain": None, "control": np.array([3.0, -1.0])}
-    noises = measure_noise(target, Coordinates.identity(2, ndim), points, centres, rng(17))
+    noises = measure_noise(target, unit_coordinates(2, ndim), points, centres, rng(17))
     for plain, control in zip(*(noise.covariances for noise in noises.values()), strict=True):
         assert np.abs(control).max() < 1e-24 * largest(plain)
 
@@ -352,7 +354,7 @@ def test_noise_of_two_groups(monkeypatch):
     """Each has its own: V = sum_k share_k S_k / n_k. A group of 9 rows is measured 9 at a time."""
     monkeypatch.setattr(pymc_sgmcmc.tuning.gradient_noise, "BATCHES", 4000)
     target, y = gaussian()
-    noise = plain_noise(target, Coordinates.identity(2), np.zeros((4, 2)), 18)
+    noise = plain_noise(target, unit_coordinates(2), np.zeros((4, 2)), 18)
     S = [50**2 * np.var(y * [1.0, 4.0], axis=0), 9**2 * np.array([np.var(y[:9, 0]), 0.0])]
     for got, expected in zip(noise.covariances, S, strict=True):
         np.testing.assert_allclose(got, expected, rtol=4 * np.sqrt(2 / 4000))
@@ -384,7 +386,7 @@ def test_correlated_noise_is_seen(d):
     g, points = rng(19).normal(size=(9000, d)), np.zeros((20, d))
 
     def correlated(gradients, ndim=1):
-        return plain_noise(Rows(gradients), Coordinates.identity(d, ndim), points, 20).correlated
+        return plain_noise(Rows(gradients), unit_coordinates(d, ndim), points, 20).correlated
 
     assert correlated(g) < 0.15
     chance = (1 + np.sqrt(d / 600)) ** 2
@@ -404,11 +406,11 @@ def test_noise_that_differs_between_points_is_uncertain():
 
     points = np.repeat([[1.0, 0.0], [3.0, 0.0]], 100, axis=0)
     for ndim in (1, 2):
-        noise = plain_noise(Growing(g), Coordinates.identity(2, ndim), points, 22)
+        noise = plain_noise(Growing(g), unit_coordinates(2, ndim), points, 22)
         assert noise.error == pytest.approx(np.sqrt(57 / 200) / 5, rel=0.25)
-        equal = plain_noise(Rows(g), Coordinates.identity(2, ndim), points, 23)
+        equal = plain_noise(Rows(g), unit_coordinates(2, ndim), points, 23)
         assert equal.error == pytest.approx(np.sqrt(1 / 200), rel=0.25)
-    assert plain_noise(Rows(0 * g), Coordinates.identity(2), points, 24).error == 0.0
+    assert plain_noise(Rows(0 * g), unit_coordinates(2), points, 24).error == 0.0
 
 
 def test_share_and_size_scale_the_noise():

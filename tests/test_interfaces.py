@@ -1,12 +1,17 @@
-"""Parts that can be exchanged: a toy of each through its interface, without a compiler."""
+"""Parts that can be exchanged: a toy of each through its interface, most without a compiler."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
+import pytest
 
+from pymc_sgmcmc import SGNHT
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import Dense, Metric, identity
 from pymc_sgmcmc.posterior import gradient_estimator
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
@@ -29,17 +34,19 @@ def test_a_locator():
     """The exact posterior of a linear regression, with no search."""
     target, calls = target_of(), []
 
-    def exact(target, start, rng, ndim):
-        calls.append(ndim)
+    def exact(target, start, rng, metric):
+        calls.append(metric)
         precision = 1 + X @ X
         centre = np.array([2 * X @ X / precision])
         value, gradient = target.value_and_gradient(centre)
-        return Located(Coordinates(centre, np.eye(1) / np.sqrt(precision)), 0.0, value, gradient)
+        return Located(
+            Coordinates(centre, Dense(np.eye(1) / np.sqrt(precision))), 0.0, value, gradient
+        )
 
     tuner = simple_tuner(target, locator=exact)
-    untuned = Tuned.untuned((), Coordinates.identity(1, 2))
+    untuned = Tuned.untuned((), Coordinates(np.zeros(1), identity(1, dense=True)))
     tuned = tuner.start(untuned, np.zeros(1), 1.0, np.random.default_rng(0))
-    assert calls == [2] and tuned.decrement == 0.0
+    assert calls == [untuned.coordinates.metric] and tuned.decrement == 0.0
     np.testing.assert_allclose(tuned.coordinates.centre, 2 * X @ X / (1 + X @ X))
     np.testing.assert_allclose(tuned.curvature, 1.0, rtol=1e-4)  # z is about N(0, 1)
 
@@ -65,7 +72,7 @@ def test_a_control_variate_that_knows_second_derivatives(monkeypatch):
     made = lambda target, source: SecondOrder()  # noqa: E731
     monkeypatch.setattr(gradient_estimator, "control_variate_of", made)
     target, anchor, q = target_of(batch_size=2), np.array([1.3]), np.array([0.4])
-    estimator = Estimator(target, Random(target.groups, [2]), moves=False, control=True)
+    estimator = Estimator(target, Random(target.groups, [2]), None, control=True)
     frame = SimpleNamespace(
         uses_control_variate=True, anchor=anchor, anchor_gradient=target.batched_gradient(anchor)
     )
@@ -76,3 +83,77 @@ def test_a_control_variate_that_knows_second_derivatives(monkeypatch):
         _, gradient = estimator.bind(numbers)(pt.as_tensor(q), [pt.as_tensor(rows)], [N / 2])
         found, (_, exact) = gradient.eval(mode="FAST_COMPILE"), target.value_and_gradient(q)
         np.testing.assert_allclose(found, exact)
+
+
+@dataclass(frozen=True, eq=False)
+class Stretched(Metric):
+    """L = diag(scales) (1 + length w w'), with |w| = 1: neither dense nor diagonal."""
+
+    own: np.ndarray
+    w: np.ndarray
+    length: np.ndarray
+
+    def _stretch(self, x, length):
+        return x + length * (x @ self.w)[..., None] * self.w
+
+    def times(self, z):
+        return self.own * self._stretch(z, self.length)
+
+    def pull(self, gradient):
+        return self._stretch(self.own * gradient, self.length)
+
+    def solve(self, difference):
+        return self._stretch(difference / self.own, -self.length / (1 + self.length))
+
+    def scaled(self, by):
+        raise NotImplementedError
+
+    @property
+    def scales(self):
+        L = self.times(np.eye(len(self.own))).T
+        return np.linalg.norm(L, axis=1)
+
+
+STRETCHED = Stretched(np.array([0.5, 2.0, 1.0]), np.array([0.6, -0.8, 0.0]), np.array(3.0))
+L = np.diag(STRETCHED.own) @ (np.eye(3) + 3 * np.outer(STRETCHED.w, STRETCHED.w))
+
+
+def three_slopes():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 3)) @ np.linalg.inv(L)
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 5, shape=3)
+        pm.Normal("y", x @ b, 1.0, observed=x @ [1.0, -1.0, 2.0] + rng.normal(size=40))
+    return model
+
+
+def test_a_metric_of_another_form():
+    z, centre = np.array([0.3, -1.0, 0.5]), np.array([1.0, 2.0, 3.0])
+    coordinates = Coordinates(centre, STRETCHED)
+    np.testing.assert_allclose(coordinates.position(z), centre + L @ z)
+    np.testing.assert_allclose(coordinates.of(centre + L @ z), z)
+    model = three_slopes()
+    target = Target(model, model.continuous_value_vars, backend=INTERPRETED)
+    estimator = Estimator(target, Random((), ()), STRETCHED, control=False)
+    numbers = estimator.numbers(SimpleNamespace(coordinates=coordinates))
+    symbols = {name: pt.as_tensor(value) for name, value in numbers.items()}
+    value, gradient = estimator.bind(symbols)(pt.as_tensor(z), [], [])
+    found = pytensor.function([], [value, gradient], mode="FAST_COMPILE")()
+    u, g = target.value_and_gradient(centre + L @ z)
+    np.testing.assert_allclose(found[0], u)
+    np.testing.assert_allclose(found[1], L.T @ g)
+
+
+@pytest.mark.parametrize("settings", [{"batch_size": 8}, {}])
+def test_draws_with_a_metric_of_another_form_are_those_of_the_same_dense_one(settings):
+    found = []
+    for metric in (STRETCHED, Dense(L)):
+        with three_slopes():
+            step = SGNHT(step_size=0.2, metric=metric, **settings)
+            idata = pm.sample(
+                step=step, draws=20, tune=10, chains=1, cores=1, random_seed=3,
+                progressbar=False, compute_convergence_checks=False,
+            )  # fmt: skip
+        found.append(idata.posterior["b"].values)
+    np.testing.assert_allclose(*found, rtol=1e-8)
+    assert np.std(found[0]) > 0.1

@@ -9,14 +9,13 @@ import pytest
 
 import pymc_sgmcmc.rows.joined
 import pymc_sgmcmc.rows.joining
-from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.joined import FEWEST
 from pymc_sgmcmc.rows.joining import NotJoined
 from pymc_sgmcmc.tuning.tuned import Tuned
-from tests.helpers import INTERPRETED
+from tests.helpers import INTERPRETED, unit_coordinates
 
 GROUPS = FEWEST + 1
 LENGTHS = [70 + 3 * g for g in range(GROUPS)]
@@ -116,9 +115,9 @@ def test_names_with_a_comma_are_those_of_inputs():
     """PyTensor 3 would take "slopes_5 likelihoods of one form (y_0, ..., y_4)" for a dtype."""
     target = target_of(model_of(), batch_size="auto", keeps_slopes=True)
     assert target.energy.predictors is not None
-    untuned = Tuned.untuned(target.batch_sizes, Coordinates.identity(target.size))
+    untuned = Tuned.untuned(target.batch_sizes, unit_coordinates(target.size))
     source = Random(target.groups, target.batch_sizes)
-    symbols = Estimator(target, source, moves=False, control=True).symbols(untuned)
+    symbols = Estimator(target, source, None, control=True).symbols(untuned)
     (slopes,) = [x for name, x in symbols.items() if name.startswith("slopes")]
     assert "," in slopes.name and slopes.type.shape[0] is None
 

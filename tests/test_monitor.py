@@ -9,6 +9,7 @@ import xarray as xr
 from pymc_sgmcmc import running_sums
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import metric_of
 from pymc_sgmcmc.chain.alarms import inspect_end_of_tuning, is_inspection_due
 from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.frame import Frame
@@ -28,6 +29,7 @@ from pymc_sgmcmc.dynamics.space import Space
 from pymc_sgmcmc.results.width_check import CombinedWidth, sums_with_errors
 from pymc_sgmcmc.samplers.sghmc import UnderdampedLangevin
 from pymc_sgmcmc.saving.state_text import state_from_text, state_to_text
+from tests.helpers import unit_coordinates
 
 D, STEPS = 3, 10
 
@@ -59,7 +61,7 @@ class Chain:
     def __init__(self, width=1.0, seed=1, **facts):
         self.parts = parts_of(**facts)
         self.monitor = Monitor(self.parts)
-        identity = Coordinates.identity(D)
+        identity = unit_coordinates(D)
         self.state = initial_chain_state(self.parts.target, self.parts.source, identity)
         self.frame = Frame(self.state.tuned, np.zeros(0, dtype=int), {}, [], 1)
         self.width, self.rng, self.stored = width, np.random.default_rng(seed), []
@@ -186,9 +188,7 @@ def test_when_it_looks():
 
 def inputs_of(**facts):
     """What is seen of a chain that has nothing wrong, but for `facts`."""
-    tuned = SimpleNamespace(
-        pace=np.ones(3), batch_sizes=(64,), coordinates=Coordinates.identity(3, 2)
-    )
+    tuned = SimpleNamespace(pace=np.ones(3), batch_sizes=(64,), coordinates=unit_coordinates(3, 2))
     for name in ("pace", "batch_sizes", "coordinates"):
         if name in facts:
             setattr(tuned, name, facts.pop(name))
@@ -229,9 +229,9 @@ def test_bounds_of_tuning():
 
 def test_a_metric_that_is_close_to_singular():
     factor = np.array([[1.0, 0.0, 0.0], [1.0, 1e-4, 0.0], [0.0, 0.0, 1.0]])
-    near = Coordinates(np.zeros(3), factor)
+    near = Coordinates(np.zeros(3), metric_of(factor))
     (alarm,) = alarms_at_end_of_tuning(coordinates=near)
     assert alarm.kind == "metric" and alarm.level == "warn"
     assert "2e+04 times better" in alarm.text and "collinear" in alarm.text
-    fine = Coordinates(np.zeros(3), np.diag([1e-9, 1.0, 1e9]) + np.eye(3, k=-1))
+    fine = Coordinates(np.zeros(3), metric_of(np.diag([1e-9, 1.0, 1e9]) + np.eye(3, k=-1)))
     assert kinds_at_end_of_tuning(coordinates=fine) == []

@@ -13,7 +13,6 @@ import pytest
 import xarray as xr
 
 from pymc_sgmcmc import MALA, SGHMC, SGNHT, Gibbs
-from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.model.unconstrain import flat_draws
 from pymc_sgmcmc.posterior.batch_sources import SOURCES, Blocks
@@ -22,7 +21,7 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.results.exact_gradients import ExactGradients
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.tuning.tuned import Tuned
-from tests.helpers import INTERPRETED, PYTHON, simple_tuner
+from tests.helpers import INTERPRETED, PYTHON, simple_tuner, unit_coordinates
 from tests.samplers import draws, sample
 
 N, BATCH = 24, 5
@@ -124,7 +123,7 @@ def test_minibatches_see_the_present_values(way, kind):
     model = model_of(way)
     target = target_of(model, rows_of(way))
     source = SOURCES[kind](target.groups, [BATCH], target.others)
-    estimator = Estimator(target, source, moves=False, control=False)
+    estimator = Estimator(target, source, None, control=False)
     q, rows, weight = pt.dvector(), pt.lvector(), pt.dscalar()
     outputs = estimator.bind({})(q, [rows], [weight])
     estimate = CompiledGraph([q, rows, weight], outputs, INTERPRETED)
@@ -182,7 +181,7 @@ def test_noise_is_measured_at_the_values_that_other_step_methods_had(monkeypatch
     logs = [np.log(0.5), np.log(2.0)]
     variances = np.array([N**2 / BATCH * Y.var() / np.exp(4 * value) for value in logs])
     tuned = replace(
-        Tuned.untuned([BATCH], Coordinates.identity(1, 2)), injected_noise=1e9, in_first_window=True
+        Tuned.untuned([BATCH], unit_coordinates(1, 2)), injected_noise=1e9, in_first_window=True
     )
     choice = tuner_of(target)._choice
     target.set_others((np.array(logs[1]),))
@@ -203,7 +202,7 @@ def test_noise_is_measured_at_the_values_that_other_step_methods_had(monkeypatch
 
 def test_windows_keep_what_other_step_methods_drew_with_each_point():
     target = target_of(model_of(effect_of_groups))
-    tuner, tuned = tuner_of(target), Tuned.untuned([BATCH], Coordinates.identity(1, 2))
+    tuner, tuned = tuner_of(target), Tuned.untuned([BATCH], unit_coordinates(1, 2))
     tuned = tuner._begun(tuned, 0)
     for draw in range(40):
         target.set_others((np.full(3, float(draw)),))

@@ -69,16 +69,16 @@ def test_what_a_measured_noise_estimate_needs():
     ("auto", DENSE, (DENSE, DENSE)), ("auto", DENSE + 1, (DENSE + 1,)),
 ])  # fmt: skip
 def test_coordinates_begin_as_the_identity(metric, size, shape):
-    factor = Arguments(step_size=0.1, metric=metric).coordinates(size).factor
+    factor = Arguments(step_size=0.1, metric=metric).coordinates(size).metric.factor
     assert factor.shape == shape
     np.testing.assert_array_equal(factor, np.eye(size) if factor.ndim == 2 else np.ones(size))
 
 
 def test_a_given_metric_is_the_covariance_of_the_coordinates():
     G = np.array([[4.0, 1.0], [1.0, 9.0]])
-    factor = Arguments(step_size=0.1, metric=G).coordinates(2).factor
+    factor = Arguments(step_size=0.1, metric=G).coordinates(2).metric.factor
     np.testing.assert_allclose(factor @ factor.T, G)
-    variances = Arguments(step_size=0.1, metric=[4.0, 9.0]).coordinates(2).factor
+    variances = Arguments(step_size=0.1, metric=[4.0, 9.0]).coordinates(2).metric.factor
     np.testing.assert_array_equal(variances, [2.0, 3.0])
     for metric, match in (
         (np.ones(3), r"shape \(3,\): pass the variances of the 2"),

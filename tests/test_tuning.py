@@ -25,6 +25,7 @@ from pymc_sgmcmc import (
     save,
 )
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import metric_of
 from pymc_sgmcmc.chain.stats import TUNED_STATS
 from pymc_sgmcmc.step.arguments import MANY_ROWS
 from pymc_sgmcmc.tuning.choice import STEP_SHARE
@@ -163,7 +164,7 @@ def test_metric_and_centre_are_those_of_the_draws(metric):
     for q in rng.multivariate_normal(mean, covariance, sum(map(window_length, range(3)))):
         chain = step.chain.parts.tuner.learn(chain, q, rng)
     assert chain.window.index == 3
-    L, centre = chain.coordinates.factor, chain.coordinates.centre
+    L, centre = chain.coordinates.metric.factor, chain.coordinates.centre
     if metric == "dense":
         ratios = np.linalg.eigvals(np.linalg.solve(L @ L.T, covariance))
     else:
@@ -378,7 +379,7 @@ def test_a_noise_estimate_that_cannot_be_measured_is_refused():
 
 
 def test_a_centre_that_is_not_found_is_said(monkeypatch):
-    nowhere = Located(Coordinates(np.zeros(2), np.eye(2)), 1e6, 0.0, np.ones(2))
+    nowhere = Located(Coordinates(np.zeros(2), metric_of(np.eye(2))), 1e6, 0.0, np.ones(2))
     with regression() as model:
         step = SGHMC(rng=0)
     monkeypatch.setattr(step.chain.parts.tuner, "_locator", lambda *_: nowhere)

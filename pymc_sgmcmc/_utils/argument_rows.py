@@ -9,6 +9,7 @@ from pymc import Model
 from pytensor.graph.basic import Variable
 
 from pymc_sgmcmc._utils.constraints import Flag, Instance, MappingOf, Names, Optional, Ruled, Whole
+from pymc_sgmcmc._utils.metric import Metric
 from pymc_sgmcmc._utils.validation import check_axes, natural, positive_or_auto, shortened
 
 __all__ = [
@@ -79,7 +80,9 @@ METRICS = ["auto", "diag", "dense", None]
 
 
 def _metric(name: str, value: Any) -> None:
-    if value is None or (isinstance(value, str) and value in [*METRICS, "default"]):
+    if value is None or isinstance(value, Metric):
+        return
+    if isinstance(value, str) and value in [*METRICS, "default"]:
         return
     numbers = isinstance(value, np.ndarray | list | tuple)
     try:
@@ -89,7 +92,7 @@ def _metric(name: str, value: Any) -> None:
     if array.dtype.kind not in "iuf":
         raise ValueError(
             f"{name}={shortened(value)} is unknown: choose from {METRICS}, or pass the covariance "
-            "of the coordinates or their variances."
+            "of the coordinates, their variances, or a Metric."
         )
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[0] != array.shape[1]):
         raise ValueError(
@@ -101,7 +104,7 @@ def _metric(name: str, value: Any) -> None:
 
 
 METRIC = Ruled(
-    "'auto', 'diag', 'dense', an array, or None", _metric,
+    "'auto', 'diag', 'dense', an array, a Metric, or None", _metric,
     lambda: ["nonsense", 3, 1.5, True, ["c"], {}, np.ones((2, 2, 2)), np.ones((2, 3)),
              np.array(1.0), [1.0, -1.0], [np.nan, 1.0], np.array([[np.inf]]), object()],
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from pymc_sgmcmc._utils.coordinates import pull
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.state import ChainState
 from pymc_sgmcmc.chain.trajectory import Trajectory
@@ -23,7 +22,7 @@ def refresh_energy(parts: Parts, state: ChainState, q: np.ndarray, *, moved: boo
         u, g = parts.target.value_and_gradient(q)
         now = {"u": u}
         if "g" in kept:
-            now["g"] = pull(state.tuned.coordinates.factor, g)
+            now["g"] = state.tuned.coordinates.metric.pull(g)
         state.carried = tuple((carried | now).values())
 
 

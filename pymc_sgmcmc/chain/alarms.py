@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_sgmcmc._utils.alarm import Alarm
-from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.significance import critical, excess, largest_energy
 from pymc_sgmcmc.chain.divergences import UNBOUNDED, Bounds
 from pymc_sgmcmc.chain.error_of_means import ChainError
@@ -74,7 +73,7 @@ def inspect_end_of_tuning(evidence: Evidence, inputs: MonitorInput) -> Evidence:
     """Return `evidence` at the end of tuning, given `inputs` of its last draws."""
     bounds = _bounds_of_chain(inputs) if inputs.stationary and inputs.located else UNBOUNDED
     evidence = replace(
-        evidence, main_coordinates=_main_coordinates(inputs.tuned.coordinates), bounds=bounds
+        evidence, main_coordinates=inputs.tuned.coordinates.metric.leading, bounds=bounds
     )
     return evidence.with_alarms([_thermostat(inputs), _bound(inputs), _metric(inputs)])
 
@@ -90,14 +89,6 @@ def _bounds_of_chain(inputs: MonitorInput) -> Bounds:
         inputs.thermal_mass,
         learned=inputs.learned_metric,
     )
-
-
-def _main_coordinates(coordinates: Coordinates) -> np.ndarray:
-    """Return, per metric coordinate, the index of q that moves most with it in its sds, (d,)."""
-    if coordinates.factor.ndim == 1:
-        return np.arange(len(coordinates.factor))
-    scale = np.linalg.norm(coordinates.factor, axis=1, keepdims=True)
-    return np.argmax(np.abs(coordinates.factor) / scale, axis=0)
 
 
 def _width(inputs: MonitorInput, main: np.ndarray) -> Alarm | None:
@@ -235,7 +226,7 @@ def _bound(inputs: MonitorInput) -> Alarm | None:
 
 def _metric(inputs: MonitorInput) -> Alarm | None:
     """Return an alarm if the metric is too ill-conditioned for finite precision."""
-    condition = inputs.tuned.coordinates.condition
+    condition = inputs.tuned.coordinates.metric.condition
     if not condition > WORST_CONDITION:
         return None
     return Alarm(

@@ -203,7 +203,7 @@ def _remedy(tuned: bool) -> str:
 
 def start_alarm(where: str, tuned: Tuned, target: Target) -> Alarm:
     """Return the alarm about tuning that starts at an untypical point of the posterior."""
-    centre, scales = tuned.coordinates.centre, tuned.coordinates.scales
+    centre, scales = tuned.coordinates.centre, tuned.coordinates.metric.scales
     _, gradient = target.value_and_gradient(centre)
     steepest = int(np.argmax(np.nan_to_num(np.abs(scales * gradient), nan=np.inf)))
     scale = ""

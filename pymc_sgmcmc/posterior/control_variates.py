@@ -26,7 +26,7 @@ class GradientFrame(Protocol):
     Attributes
     ----------
     coordinates : Coordinates
-        Centre and factor L of z.
+        Centre and metric of z.
     uses_control_variate : bool
         Whether the control variate is on.
     anchor, anchor_gradient : array, shape (d,)

@@ -1,13 +1,14 @@
 """Estimates of U and its gradient for the kernel: from one batch, in the sampler's coordinates."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc._utils.coordinates import apply, pull
+from pymc_sgmcmc._utils.metric import Metric
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.control_variates import Batch, GradientFrame, control_variate_of
 from pymc_sgmcmc.posterior.target import Target
@@ -26,22 +27,25 @@ class Estimator:
     ----------
     target : Target
     source : BatchSource
-    moves : bool
-        Whether there are a centre and an L; else z = q.
+    metric : Metric or None
+        One like those of `bind`'s numbers; None: there are no centre and no L, and z = q.
     control : bool
         Whether there is a control variate. An input then turns it on and off.
     """
 
-    def __init__(self, target: Target, source: BatchSource, moves: bool, control: bool):
-        self.size, self.groups, self.moves = target.size, target.groups, moves
-        self._source, self._whole = source, target.energy.estimator()
+    def __init__(
+        self, target: Target, source: BatchSource, metric: Metric | None, *, control: bool
+    ):
+        self.size, self.groups, self.moves = target.size, target.groups, metric is not None
+        self._metric, self._source, self._whole = metric, source, target.energy.estimator()
         self._variate = control_variate_of(target, source) if control and target.groups else None
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """Return the inputs of `bind`, by name."""
         numbers = {}
         if self.moves:
-            numbers |= {"centre": of.coordinates.centre, "factor": of.coordinates.factor}
+            numbers |= {"centre": of.coordinates.centre}
+            numbers |= _in_numbers(of.coordinates.metric)
         if self._variate is not None:
             on = np.float64(of.uses_control_variate)
             numbers |= {"anchor_gradient": of.anchor_gradient, "control": on}
@@ -65,11 +69,13 @@ class Estimator:
         `rows`: one step's entry from the batch source, for each group; `weights`: N_k / n_k for
         each group.
         """
+        metric = self._metric
+        if metric is not None:
+            named = zip(metric.arrays(), _in_numbers(metric), strict=True)
+            metric = replace(metric, **{field: numbers[name] for field, name in named})
 
         def estimate(z, rows, weights):
-            q = z
-            if self.moves:
-                q = numbers["centre"] + apply(numbers["factor"], z)
+            q = z if metric is None else numbers["centre"] + metric.times(z)
             slices = {}
             for group, row in zip(self.groups, rows, strict=True):
                 slices |= self._source.slices(group, row)
@@ -78,8 +84,13 @@ class Estimator:
                 on, batch = numbers["control"], Batch(q, slices, weights, rows)
                 gradient = self._variate.less_anchor(gradient, batch, numbers, on)
                 gradient = gradient + on * numbers["anchor_gradient"]
-            if self.moves:
-                gradient = pull(numbers["factor"], gradient)
+            if metric is not None:
+                gradient = metric.pull(gradient)
             return value, gradient
 
         return estimate
+
+
+def _in_numbers(metric: Metric) -> dict[str, np.ndarray]:
+    """Return the arrays of a metric under the names of inputs of compiled code."""
+    return {f"metric_{name}": array for name, array in metric.arrays().items()}

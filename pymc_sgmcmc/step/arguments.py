@@ -30,6 +30,7 @@ from pymc_sgmcmc._utils.constraints import (
     Word,
 )
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import Metric, identity, metric_of
 from pymc_sgmcmc._utils.validation import DEFAULT, is_auto, is_default
 from pymc_sgmcmc.compile.backend import BACKENDS, Backend
 from pymc_sgmcmc.dynamics.hyperparameters import constraints_of, hyperparameter
@@ -181,12 +182,22 @@ class Arguments:
 
     def coordinates(self, size: int) -> Coordinates:
         """Return the coordinates before tuning."""
+        return Coordinates(np.zeros(size), self._metric(size))
+
+    def _metric(self, size: int) -> Metric:
         metric = self.resolved_metric
         if metric is None:
-            return Coordinates.identity(size)
+            return identity(size)
         if isinstance(metric, str):
             dense = metric == "dense" or (metric == "auto" and size <= DENSE)
-            return Coordinates.identity(size, 2 if dense else 1)
+            return identity(size, dense=dense)
+        if isinstance(metric, Metric):
+            if np.shape(metric.scales) != (size,):
+                raise ValueError(
+                    f"metric={metric!r} has scales of shape {np.shape(metric.scales)}: pass one of "
+                    f"the {size} coordinates."
+                )
+            return metric
         G = np.asarray(metric, dtype=float)
         if G.shape not in ((size,), (size, size)):
             raise ValueError(
@@ -199,7 +210,7 @@ class Arguments:
             factor = np.full(size, np.nan)
         if not (np.isfinite(factor).all() and (factor.ndim == 2 or (factor > 0).all())):
             raise ValueError("metric must be positive (definite) and finite.")
-        return Coordinates(np.zeros(size), factor)
+        return metric_of(factor)
 
     def plan(self, model: Model, target: Target, *, absorbs_noise: bool) -> Plan:
         """Return what is to be tuned; `absorbs_noise`: whether the sampler takes up noise."""

@@ -88,9 +88,9 @@ def assemble(
     if arguments.tunes():
         refuse_untunable(name, algorithm, arguments)
         tuner = Tuner(target, source, plan, algorithm, steps)
-    moves, control = arguments.resolved_metric is not None, plan.gradient != "plain"
-    estimator = Estimator(target, source, moves, control)
     untuned = arguments.coordinates(target.size)
+    metric = None if arguments.resolved_metric is None else untuned.metric
+    estimator = Estimator(target, source, metric, control=plan.gradient != "plain")
     state, schedule = initial_chain_state(target, source, untuned), arguments.schedule
     h = np.nan if schedule is None else float(schedule(np.zeros(1, dtype=int))[0])
     context = context_of(source, state, target.examine(), h)

@@ -77,11 +77,12 @@ class SGMCMC(CheckedArguments, ChainStep):
         found while tuning, plus the gradient on all rows there. "svrg": with a centre that follows
         the chain, once in about as many inner steps as there are minibatches. "auto": that with the
         least noise for its cost, measured. Default "plain" if `step_size` is given.
-    metric : {"dense", "diag", "auto"}, array of shape (d,) or (d, d), or None
+    metric : {"dense", "diag", "auto"}, array of shape (d,) or (d, d), Metric, or None
         The sampler moves in coordinates z with q = c + L z, and `step_size`, friction and the like
         are meant in them. Learned while tuning: L L' is about the posterior's covariance ("dense";
-        "auto" up to d = 200) or its variances ("diag"). An array: L L'. None: z = q. Default None
-        if `step_size` is given.
+        "auto" up to d = 200) or its variances ("diag"). An array: L L'. A
+        :class:`~pymc_sgmcmc.Metric`: L of another form. None: z = q. Default None if `step_size` is
+        given.
     noise_estimate : float, array of shape (d,), or "auto"
         What gradients add to the injected noise, and is subtracted from it: h V / 2, where V is
         their variance. "auto": measured. Default 0 if `step_size` is given.

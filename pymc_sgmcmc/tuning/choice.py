@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_sgmcmc._utils.coordinates import pull
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule, largest
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
@@ -83,7 +82,7 @@ class Choice:
 
         def gradient(z):
             _, g = self._target.value_and_gradient(coordinates.position(z), rows)
-            return pull(coordinates.factor, g)
+            return coordinates.metric.pull(g)
 
         curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit)
         longest = self._longest(curvature)
@@ -97,7 +96,7 @@ class Choice:
             stable = self._algorithm.longest_step(max(1.0, curvature, largest_there))
             longest = min(longest, stable / 2)
         tuned = replace(tuned, curvature=curvature)
-        V, rule = np.zeros_like(coordinates.factor), Heating(np.inf)
+        V, rule = np.zeros_like(tuned.window.products), Heating(np.inf)
         if self._target.groups:
             tuned, V, rule = self._gradient(tuned, points, longest, rng, visit)
         self._target.set_others(present)

@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_sgmcmc._utils.coordinates import Coordinates, apply, pull
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import identity
 from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.locate import PART, Located
@@ -44,7 +45,7 @@ def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> No
         beyond = _edge_between(target, start, centre)
         if beyond is None:
             raise not_finite(target, centre)
-        way = Coordinates(start, np.ones(len(start)))
+        way = Coordinates(start, identity(len(start)))
         raise _edge(target, way, beyond - start, beyond)
     if not np.isfinite(gradient).all():
         raise not_finite(target, centre)
@@ -70,14 +71,10 @@ def _directions(
     coordinates: Coordinates, gradient: np.ndarray, start: np.ndarray
 ) -> list[tuple[bool, np.ndarray]]:
     """Return (whether it is the direction of descent, direction of about one sd) for each line."""
-    factor, centre = coordinates.factor, coordinates.centre
+    metric, centre = coordinates.metric, coordinates.centre
     furthest = 1e3 * max(1.0, np.abs(centre).max(), np.abs(centre - start).max())
-    pulled = pull(factor, gradient)
-    descent, scales = -apply(factor, pulled), coordinates.scales
-    least_known = np.zeros_like(centre)
-    if factor.ndim == 2:
-        left, values, _ = np.linalg.svd(factor / scales[:, None])
-        least_known = scales * left[:, 0] * values[0]
+    pulled = metric.pull(gradient)
+    descent, least_known = -metric.times(pulled), metric.widest
     z = np.linalg.norm(coordinates.of(start))
     way = (centre - start) / z if 0 < z < np.inf else least_known
     length = np.linalg.norm(pulled)
@@ -128,9 +125,9 @@ def _across(
 ) -> np.ndarray:
     """Return `q` after a step of Newton's method, in all directions but `direction`."""
     along = coordinates.of(coordinates.centre + direction)
-    step = -pull(coordinates.factor, gradient)
+    step = -coordinates.metric.pull(gradient)
     step -= along * (along @ step) / (along @ along)
-    return q + apply(coordinates.factor, step)
+    return q + coordinates.metric.times(step)
 
 
 def _edge_between(target: Target, inside: np.ndarray, outside: np.ndarray) -> np.ndarray | None:
@@ -191,7 +188,7 @@ def not_finite(target: Target, q: np.ndarray, often: str = "") -> SamplingError:
 
 def _names(target: Target, coordinates: Coordinates, direction: np.ndarray) -> str:
     """Return the names of the coordinates that move most along a direction, in sds, with signs."""
-    share = direction / coordinates.scales
+    share = direction / coordinates.metric.scales
     most = [i for i in np.argsort(-np.abs(share), kind="stable")[:4]
             if abs(share[i]) > 0.3 * np.abs(share).max()]  # fmt: skip
     words = [f"{'-' if share[i] < 0 else '+'} {target.coordinate(int(i))}" for i in most]

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pymc_sgmcmc._utils.coordinates import Coordinates, pull_all
+from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import Visit, stay
 
 __all__ = ["RowNoise", "measure_noise"]
 
 BATCHES = 600
-"""Number of small batches over all points; 8 a coordinate for a dense L, if that is more."""
+"""Number of small batches over all points; 8 a coordinate for a dense metric, if that is more."""
 SOME = 1000
-"""Largest number of coordinates whose correlations are examined, where L is diagonal."""
+"""Largest number of coordinates whose correlations are examined, where the metric is not dense."""
 SMALL = 16
 """Number of rows in a small batch."""
 
@@ -70,7 +70,7 @@ def measure_noise(
     or (k, d). `precision`: multiple of the usual number of batches. `visit`: called with the number
     of each point. A point at which a gradient, or its square, is not finite is left out.
     """
-    dense = coordinates.factor.ndim == 2
+    dense = coordinates.metric.dense
     wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
     each = max(2, -(-wanted // len(points)))
     found: dict[str, list[_Covariance]] = {name: [] for name in centres}
@@ -88,7 +88,7 @@ def measure_noise(
                     at = centre if centre.ndim == 1 else centre[i]
                     gradients = here - [target.row_gradient(at, k, rows) for rows in batches]
                 with np.errstate(over="ignore", invalid="ignore"):
-                    vectors = pull_all(coordinates.factor, gradients)
+                    vectors = coordinates.metric.pull(gradients)
                     if not np.isfinite(np.sum(vectors**2)):
                         left_out[name].add(i)
                         continue

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import Dense, Diagonal, Metric
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
 
@@ -52,21 +53,21 @@ class Locator(Protocol):
     """A search for the region of high posterior density, where tuning starts."""
 
     def __call__(
-        self, target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int
+        self, target: Target, start: np.ndarray, rng: np.random.Generator, metric: Metric
     ) -> Located:
-        """Search from `start` (d,); `ndim`: number of axes of L, 2 for a dense one."""
+        """Search from `start` (d,), for a chain with a metric like `metric`."""
 
 
-def locate(target: Target, start: np.ndarray, rng: np.random.Generator, ndim: int) -> Located:
+def locate(target: Target, start: np.ndarray, rng: np.random.Generator, metric: Metric) -> Located:
     """Search from `start` for the region of high posterior density.
 
-    `ndim`: 2 for a dense L, by Newton's method; 1 for a diagonal L, without matrices.
+    By Newton's method where `metric` is dense, else without matrices.
     """
     best = None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for attempt in range(ROUNDS):
             q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
-            located = _newton(target, q, rng) if ndim == 2 else _diagonal(target, q, rng)
+            located = _newton(target, q, rng) if metric.dense else _diagonal(target, q, rng)
             if best is None or not best.decrement <= located.decrement:
                 best = located
             if best.decrement < 2 * target.size:
@@ -127,7 +128,7 @@ def _descend(energy: Energy, curved: Energy, q: np.ndarray, iterations: int) -> 
             break
         q, value, gradient, halvings = found
         radius = 4 * radius if halvings == 0 else shortest
-    return Located(Coordinates(q, factor), decrement, value, gradient)
+    return Located(Coordinates(q, Dense(factor)), decrement, value, gradient)
 
 
 def _line_search(energy: Energy, value, gradient, q, step):
@@ -146,4 +147,4 @@ def _diagonal(target: Target, q: np.ndarray, rng: np.random.Generator) -> Locate
     factor = 1 / np.sqrt(equilibrated(lambda at: part(at)[1], q, rng))
     value, gradient = target.value_and_gradient(q)
     decrement = float(np.sum((factor * gradient) ** 2))
-    return Located(Coordinates(q, factor), decrement, value, gradient)
+    return Located(Coordinates(q, Diagonal(factor)), decrement, value, gradient)

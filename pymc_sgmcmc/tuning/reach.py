@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_sgmcmc._utils.coordinates import Coordinates, pull
+from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.degenerate import not_finite
 
@@ -50,7 +50,7 @@ def within_reach(target: Target, guess: Coordinates, points: np.ndarray) -> Coor
     def is_fine(q: np.ndarray) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):
             value, gradient = target.value_and_gradient(q, rows)
-            steepness = np.linalg.norm(pull(guess.factor, gradient)) / np.sqrt(len(q))
+            steepness = np.linalg.norm(guess.metric.pull(gradient)) / np.sqrt(len(q))
         return bool(np.isfinite(value) and steepness < STEEP)
 
     seen = [is_fine(q) for q in guess.position(points)]

@@ -69,8 +69,9 @@ class Tuned:
     @classmethod
     def untuned(cls, batch_sizes: Sequence[int], coordinates: Coordinates) -> "Tuned":
         """Return the state before tuning, or of a chain that is not tuned."""
-        size, ndim = len(coordinates.centre), coordinates.factor.ndim
-        zeros, ones, window = np.zeros(size), np.ones(size), Window.start(0, size, ndim)
+        size = len(coordinates.centre)
+        zeros, ones = np.zeros(size), np.ones(size)
+        window = Window.start(0, size, dense=coordinates.metric.dense)
         sizes = tuple(batch_sizes)
         return cls(np.nan, sizes, coordinates, False, zeros, zeros, zeros, ones, window)
 

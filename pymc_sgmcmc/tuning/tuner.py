@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytensor
 
-from pymc_sgmcmc._utils.coordinates import Coordinates, square_root
+from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.metric import square_root
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
@@ -65,7 +66,7 @@ class Tuner:
         `injected_noise`: the noise that the sampler injects, as a rate; gradients add h V / 2.
         """
         before = self._target.rows_evaluated
-        located = self._locator(self._target, q, rng, tuned.coordinates.factor.ndim)
+        located = self._locator(self._target, q, rng, tuned.coordinates.metric)
         refuse_degenerate(self._target, q, located)
         coordinates = tuned.coordinates.around(located.coordinates.centre)
         points = rng.standard_normal((typical_points(len(q)), len(q)))
@@ -108,8 +109,8 @@ class Tuner:
     def _begun(self, tuned: Tuned, index: int) -> Tuned:
         """Return `tuned` with an empty window number `index`."""
         others = sum(value.size for value in self._target.others_now())
-        ndim = tuned.window.products.ndim
-        return replace(tuned, window=Window.start(index, self._target.size, ndim, others))
+        dense = tuned.coordinates.metric.dense
+        return replace(tuned, window=Window.start(index, self._target.size, others, dense=dense))
 
     def position(self, tuned: Tuned, z: np.ndarray) -> np.ndarray:
         """Return q of a point z, in the coordinates tuned so far."""
@@ -150,7 +151,7 @@ class Tuner:
             "control_variate": tuned.uses_control_variate,
             "svrg": tuned.is_svrg,
             "noise_fraction": noise,
-            "metric_condition": tuned.coordinates.condition,
+            "metric_condition": tuned.coordinates.metric.condition,
             "decrement": tuned.decrement,
             "predicted_bias": bias,
             "tuning_gradients": tuned.row_gradients,

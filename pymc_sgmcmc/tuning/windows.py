@@ -44,10 +44,11 @@ class Window:
     """The values of other step methods' variables at each of the points."""
 
     @classmethod
-    def start(cls, index: int, size: int, ndim: int, others: int = 0) -> "Window":
+    def start(cls, index: int, size: int, others: int = 0, *, dense: bool) -> "Window":
         """Return an empty window; `others`: the count of numbers kept with each point beside z."""
         zeros, most = np.zeros(size), typical_points(size + others)
-        return cls(index, 0, zeros, np.zeros((size,) * ndim), zeros, zeros, (), most)
+        products = np.zeros((size, size)) if dense else zeros
+        return cls(index, 0, zeros, products, zeros, zeros, (), most)
 
     @property
     def skipped(self) -> int:

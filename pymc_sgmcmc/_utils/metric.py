@@ -1,0 +1,170 @@
+"""Constant metrics G = L L', by what their factor L does: q = centre + L z.
+
+A sampler with metric G is the same sampler with unit metric in z. All that is done with L is here.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+__all__ = ["Dense", "Diagonal", "Metric", "identity", "metric_of", "square_root"]
+
+
+@dataclass(frozen=True, eq=False)
+class Metric(ABC):
+    """A metric of d coordinates.
+
+    Subclass it for another form of L, as a frozen dataclass of arrays of floats.
+
+    Compiled code uses the same class with variables in place of the arrays: `times` and `pull` of
+    one vector are written for both.
+    """
+
+    dense: ClassVar[bool] = False
+    """Whether covariances in z are measured while tuning, (d, d); else variances only, (d,)."""
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays by the names of their fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @abstractmethod
+    def times(self, z: Any) -> Any:
+        """Return L z of a vector (d,), which may be a graph, or of several, (..., d)."""
+
+    @abstractmethod
+    def pull(self, gradient: Any) -> Any:
+        """Return L' g of a vector (d,), which may be a graph, or of several, (..., d)."""
+
+    @abstractmethod
+    def solve(self, difference: np.ndarray) -> np.ndarray:
+        """Return z with L z = `difference`, for one vector or several, (..., d)."""
+
+    @abstractmethod
+    def scaled(self, by: np.ndarray) -> "Metric":
+        """Return the metric with L diag(`by`), (d,), or if it is dense, L times `by`, (d, d)."""
+
+    @property
+    @abstractmethod
+    def scales(self) -> np.ndarray:
+        """The square roots of the diagonal of G, (d,): about the sds of q."""
+
+    @property
+    def condition(self) -> float:
+        """The condition number of G after scaling its diagonal to one, as far as it is known."""
+        return 1.0
+
+    @property
+    def widest(self) -> np.ndarray:
+        """The direction of q, (d,), that varies most for its `scales`; zeros where none does."""
+        return np.zeros_like(self.scales)
+
+    @property
+    def leading(self) -> np.ndarray:
+        """The index of the coordinate of q that moves most, in its scale, with each z, (d,)."""
+        return np.arange(len(self.scales))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Diagonal(Metric):
+    """A metric without correlations: L is diagonal.
+
+    Attributes
+    ----------
+    factor : array, shape (d,)
+        The diagonal of L.
+    """
+
+    factor: np.ndarray
+
+    def times(self, z):
+        return self.factor * z
+
+    def pull(self, gradient):
+        return self.factor * gradient
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        return 1.0 / self.factor
+
+    def solve(self, difference):
+        return difference * self._inverse
+
+    def scaled(self, by):
+        return Diagonal(self.factor * by)
+
+    @property
+    def scales(self):
+        return self.factor
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Dense(Metric):
+    """A metric with all correlations.
+
+    Attributes
+    ----------
+    factor : array, shape (d, d)
+        L, any invertible matrix.
+    """
+
+    factor: np.ndarray
+    dense = True
+
+    def times(self, z):
+        return self.factor @ z if z.ndim == 1 else z @ self.factor.T
+
+    def pull(self, gradient):
+        return self.factor.T @ gradient if gradient.ndim == 1 else gradient @ self.factor
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        return np.linalg.inv(self.factor)
+
+    def solve(self, difference):
+        return difference @ self._inverse.T
+
+    def scaled(self, by):
+        return Dense(self.factor @ (np.diag(by) if by.ndim == 1 else by))
+
+    @property
+    def scales(self):
+        return np.linalg.norm(self.factor, axis=1)
+
+    @cached_property
+    def _in_scales(self) -> np.ndarray:
+        """L with its rows scaled to length one."""
+        return self.factor / np.linalg.norm(self.factor, axis=1, keepdims=True)
+
+    @cached_property
+    def condition(self):
+        values = np.linalg.svd(self._in_scales, compute_uv=False)
+        return float((values[0] / values[-1]) ** 2)
+
+    @property
+    def widest(self):
+        left, values, _ = np.linalg.svd(self._in_scales)
+        return self.scales * left[:, 0] * values[0]
+
+    @property
+    def leading(self):
+        return np.argmax(np.abs(self._in_scales), axis=0)
+
+
+def metric_of(factor: np.ndarray) -> Metric:
+    """Return the metric with L given as a matrix (d, d), or as its diagonal (d,)."""
+    return Dense(factor) if factor.ndim == 2 else Diagonal(factor)
+
+
+def identity(size: int, *, dense: bool = False) -> Metric:
+    """Return the unit metric."""
+    return Dense(np.eye(size)) if dense else Diagonal(np.ones(size))
+
+
+def square_root(covariance: np.ndarray) -> np.ndarray:
+    """Return L with L L' equal to a covariance (d, d), or to its diagonal (d,)."""
+    return np.linalg.cholesky(covariance) if covariance.ndim == 2 else np.sqrt(covariance)
