@@ -85,10 +85,10 @@ class Relativistic(Algorithm):
 
     def coefficients(self, context):
         total = self.friction * self.temperature
-        diffusion = self.injected(total, "friction x temperature", context)
+        diffusion = self.noise_to_inject(total, "friction x temperature", context)
         return {"friction": self.friction, "speed": self.speed, "diffusion": diffusion}
 
-    def capacity(self):
+    def injected_noise(self):
         return self.friction * self.temperature
 
     def step_bias(self, h, curvature):
@@ -114,11 +114,11 @@ def velocity(p, speed):
 # %% [markdown]
 # An `Algorithm` is a value: its fields are its hyper-parameters, and it knows no model and no data.
 # `update` returns the new values of $q$ and of what `initial_state` names. `coefficients` are
-# numbers that it needs; `injected` subtracts what gradients add, where it is measured. The
-# `context` says what a chain knows by then. `capacity`
-# and `step_bias` say what tuning has to know: how much noise is injected, and by how much a step of
-# length h, where U has a given curvature, may change a variance. Without them a sampler works with
-# a step size of your own. `longest_step` serves a warning. `SGMCMC` makes a step method of it.
+# numbers that it needs; `noise_to_inject` subtracts what gradients add, where it is measured. The
+# `context` says what a chain knows by then. `injected_noise` and `step_bias` say what tuning has to
+# know: how much noise is injected, and by how much a step of length h, where U has a given
+# curvature, may change a variance. Without them a sampler works with a step size of your own.
+# `longest_step` serves a warning. `SGMCMC` makes a step method of it.
 #
 # ## It runs
 #
@@ -264,7 +264,8 @@ assert found.conclusive and len(found.alarms) >= 2
 # - `virial`: what the mean of $q g$ is by its own balance, for a second and sharper look at the
 #   width of the draws (`SGHMC` has one).
 # - `stats = ("kinetic_temperature",)` for momenta with the kinetic energy $p^2 / 2$, and
-#   `widening` where gradient noise acts in another way than by $h V / 2$ over `capacity`.
+#   `variance_inflation` where gradient noise acts in another way than by $h V / 2$ over
+#   `injected_noise`.
 # - `planned`: numbers that change with the step (Santa's temperature).
 #
 # The documentation of `Algorithm` lists them all, and each file in `pymc_sgmcmc/samplers/` is an

@@ -320,7 +320,7 @@ def change_part(step, **parts):
 def change_setting(step, **settings):
     """Give its algorithm another setting, and let the chain find out."""
     algorithm = step.algorithm
-    change_part(step, algorithm=algorithm.within(replace(algorithm.setting, **settings)))
+    change_part(step, algorithm=algorithm.in_setting(replace(algorithm.setting, **settings)))
     step.chain._frame = None
 
 

@@ -97,7 +97,7 @@ CASES = list(cases())
 def stepped(algorithm, name, word, c, estimate, steps=4):
     """The ends of some steps by the algorithm and by NumPy, from the same start and normals."""
     rng = np.random.default_rng(3)
-    algorithm = algorithm.within(setting(noise_estimate=estimate))
+    algorithm = algorithm.in_setting(setting(noise_estimate=estimate))
     context = Context(step_size=0.05, noise=np.zeros(D), batched=True, n_rows=5)
     state = algorithm.initial_state(rng, context)
     given = algorithm.coefficients(context)
@@ -139,7 +139,7 @@ def test_a_planted_mistake_is_seen():
 
 def test_an_algorithm_is_a_value():
     one = NoseHoover(diffusion=2.0)
-    other = one.within(setting())
+    other = one.in_setting(setting())
     assert one.setting.size == 1 and other.setting.size == D and other.diffusion == 2.0
     assert repr(one).startswith("NoseHoover(diffusion=2.0, thermal_mass='auto'")
     with pytest.raises(AttributeError):
@@ -175,6 +175,6 @@ def test_values_that_hold_arrays_are_compared():
 def test_the_metric_of_rmsprop_is_known_to_be_below_one_where_the_step_is_tuned(cls):
     context = Context(n_rows=5, coefficients={})
     for tunes, n_rows in ((True, 1), (False, 5)):
-        algorithm = cls().within(setting(tunes_step=tunes))
+        algorithm = cls().in_setting(setting(tunes_step=tunes))
         assert algorithm.coefficients(context)["rows"] == n_rows
         assert np.isfinite(algorithm.longest_step(4.0)) == tunes

@@ -287,7 +287,7 @@ def test_what_corrects_itself_needs_no_gradient(monkeypatch):
     monkeypatch.setattr(pymc_sgmcmc.compile.backend.Backend, "function", function)
     with disconnected("comparison"), pytest.raises(Compiled):
         MALA(step_size=0.1)
-    corrects = [cls.algorithm_class.corrects for cls in (GMC, AMAGOLD, SGHMC)]
+    corrects = [cls.algorithm_class.has_accept_step for cls in (GMC, AMAGOLD, SGHMC)]
     assert corrects == [True, True, False]
 
 

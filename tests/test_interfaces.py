@@ -105,9 +105,6 @@ class Stretched(Metric):
     def solve(self, difference):
         return self._stretch(difference / self.own, -self.length / (1 + self.length))
 
-    def scaled(self, by):
-        raise NotImplementedError
-
     @property
     def scales(self):
         L = self.times(np.eye(len(self.own))).T

@@ -42,7 +42,7 @@ def parts_of(**facts):
     ) | {
         "name": "sghmc",
         "target": target,
-        "algorithm": UnderdampedLangevin().within(Setting(D, Space([FLAT], [(D,)]))),
+        "algorithm": UnderdampedLangevin().in_setting(Setting(D, Space([FLAT], [(D,)]))),
         "source": SimpleNamespace(independent=True, start=None),
         "estimator": SimpleNamespace(moves=False),
         "kernel": SimpleNamespace(carried=["p"]),

@@ -342,7 +342,7 @@ def test_sgd_samples_by_the_noise_of_minibatches(T, noise):
     h = 2 / (1 + V.mean() / T)
     law = gaussian_law(update, posterior.a, V, h, numbers(T=T))
     np.testing.assert_allclose(law.q, h * V / (2 - h), rtol=1e-9)
-    widening = step.algorithm.widening(0.1 * V / 2, step.chain.context())
+    widening = step.algorithm.variance_inflation(0.1 * V / 2, step.chain.context())
     np.testing.assert_allclose(widening, 0.1 * V / (1.9 * T) - 1, rtol=1e-9)
     q, _ = start_at(posterior, law)
     chain = subject(step, update=step.algorithm.update)

@@ -199,4 +199,4 @@ class Chain:
         """Return a fresh carried state, but for what is learned."""
         algorithm, kept = self.parts.algorithm, self.parts.carried(self.state)
         fresh = algorithm.initial_state(rng, self.context())
-        return tuple((fresh | {name: kept[name] for name in algorithm.learned}).values())
+        return tuple((fresh | {name: kept[name] for name in algorithm.learned_state}).values())

@@ -79,7 +79,7 @@ class Monitor:
         h = parts.coming_step_size(state)
         variance = gradient_variance(parts, state, frame, q)
         rate = h * variance / 2
-        stationary = parts.has_constant_step and algorithm.keeps_its_law
+        stationary = parts.has_constant_step and algorithm.is_stationary
         carried, coefficients = parts.carried(state), frame.coefficients
         context = context_of(parts.source, state, frame.lengths, h, carried, coefficients)
         return MonitorInput(
@@ -87,10 +87,10 @@ class Monitor:
             target=parts.target,
             tuned=tuned,
             width=Width(state.running_sums),
-            noise=algorithm.widening(rate - algorithm.subtracted(context), context),
+            noise=algorithm.variance_inflation(rate - algorithm.estimated_noise(context), context),
             tolerance=parts.tolerance,
             temperature=algorithm.temperature,
-            expected_friction=algorithm.settled(rate, context),
+            expected_friction=algorithm.expected_friction(rate, context),
             duration=h * state.running_sums.steps,
             plain_noise=noise_without_control(parts, state, frame, q, variance),
             largest_energy=state.evidence.largest_energy,

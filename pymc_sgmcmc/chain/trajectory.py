@@ -67,7 +67,7 @@ def advance(
             frame.fixed,
             0 if kernel.leaps and counts[-1] + 1 < end else parts.every,
         )
-        if algorithm.trajectories and done is not None:
+        if algorithm.rejects_trajectories and done is not None:
             output = output.unsummed()
         done = output.after(done)
         if not output.is_finite:

@@ -23,8 +23,9 @@ class Algorithm(ABC):
     """A stochastic-gradient MCMC algorithm: a value that knows no model, no data and no chain.
 
     Its fields are its hyper-parameters. Only `name`, `coefficients` and `update` must be given, and
-    `initial_state` if it carries more than q. The rest lets it be tuned (`step_bias`, `capacity`)
-    and monitored (`virial`, `widening`, `settled`, `longest_step`).
+    `initial_state` if it carries more than q. The rest lets it be tuned (`step_bias`,
+    `injected_noise`, `longest_step`) and monitored (`virial`, `variance_inflation`,
+    `expected_friction`).
 
     Examples
     --------
@@ -53,18 +54,18 @@ class Algorithm(ABC):
     """The name that PyMC shows and stores."""
     absorbs_noise: ClassVar[bool] = False
     """Whether gradient noise of unknown size is taken up by a thermostat."""
-    curves: ClassVar[bool] = False
+    on_manifolds: ClassVar[bool] = False
     """Whether it stays on the manifolds of its variables."""
-    corrects: ClassVar[bool] = False
+    has_accept_step: ClassVar[bool] = False
     """Whether it accepts and rejects by U, and so is right wherever gradients lead."""
-    trajectories: ClassVar[bool] = False
+    rejects_trajectories: ClassVar[bool] = False
     """Whether only draws are from the law, and what is between them may be rejected."""
     accepts_draws: ClassVar[bool] = False
     """Whether the chain asks `accept_draw` at the end of each draw."""
     stats: ClassVar[tuple[str, ...]] = ()
     """Names of its own sample stats: those of `kinetic_temperature` and `thermostat` that it has,
     of `planned`, whose last value in a draw is the stat, and of carried scalars."""
-    learned: ClassVar[tuple[str, ...]] = ()
+    learned_state: ClassVar[tuple[str, ...]] = ()
     """Names of the carried variables that are learned: a divergence leaves them as they were."""
     kept_energy: ClassVar[tuple[str, ...]] = ()
     """Carried variables that are U ("u") and its gradient ("g") on all rows at q: they are taken
@@ -72,7 +73,7 @@ class Algorithm(ABC):
 
     setting: Setting = field(default=Setting(), repr=False)
 
-    def within(self, setting: Setting) -> Self:
+    def in_setting(self, setting: Setting) -> Self:
         """Return the algorithm for another setting."""
         return replace(self, setting=setting)
 
@@ -92,12 +93,12 @@ class Algorithm(ABC):
         return self.setting.temperature
 
     @property
-    def keeps_its_law(self) -> bool:
+    def is_stationary(self) -> bool:
         """Whether all draws after tuning are from one distribution."""
         return True
 
     @property
-    def descends(self) -> bool:
+    def can_optimize(self) -> bool:
         """Whether it goes downhill, to a mode, where no noise is injected."""
         return True
 
@@ -133,7 +134,7 @@ class Algorithm(ABC):
         """
         return np.nan
 
-    def capacity(self) -> float:
+    def injected_noise(self) -> float:
         """Return the noise that is injected, as a rate: gradients of variance V add h V / 2."""
         return np.nan
 
@@ -156,14 +157,14 @@ class Algorithm(ABC):
         """
         return None
 
-    def widening(self, rate: np.ndarray, context: Context) -> np.ndarray:
+    def variance_inflation(self, rate: np.ndarray, context: Context) -> np.ndarray:
         """Return what gradient noise adds to posterior variances, relatively, (d,).
 
         `rate`: its h V / 2, less the noise estimate, (d,).
         """
-        return rate / self.capacity()
+        return rate / self.injected_noise()
 
-    def settled(self, rate: np.ndarray, context: Context) -> float | None:
+    def expected_friction(self, rate: np.ndarray, context: Context) -> float | None:
         """Return the friction that thermostats settle at, on average over the coordinates.
 
         `rate`: h V / 2, (d,).
@@ -199,13 +200,13 @@ class Algorithm(ABC):
         """The word of flows, or the name, of the integrator, by which `kinetic` reads p."""
         return None
 
-    def injected(self, total: np.ndarray, name: str, context: Context) -> np.ndarray:
+    def noise_to_inject(self, total: np.ndarray, name: str, context: Context) -> np.ndarray:
         """Return what is left of the noise `total`, a rate called `name`, less the estimate."""
         estimate = self.setting.noise_estimate
         return noise_to_inject(total, name, estimate, context.measured, context.batched)
 
-    def subtracted(self, context: Context) -> np.ndarray:
+    def estimated_noise(self, context: Context) -> np.ndarray:
         """Return the noise estimate as a rate, (d,) or ()."""
         if isinstance(self.setting.noise_estimate, str):
-            return np.minimum(context.measured, self.capacity())
+            return np.minimum(context.measured, self.injected_noise())
         return np.asarray(self.setting.noise_estimate, dtype=float)

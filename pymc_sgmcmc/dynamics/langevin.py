@@ -16,7 +16,7 @@ class Langevin(Algorithm, ABC):
         """Return none on a Gaussian of curvature 1, and one of first order elsewhere."""
         return h * max(curvature, 1.0) * 0.5
 
-    def capacity(self):
+    def injected_noise(self):
         return self.temperature
 
     def longest_step(self, curvature):

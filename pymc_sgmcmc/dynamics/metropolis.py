@@ -37,15 +37,15 @@ class Metropolis(Algorithm, ABC):
         From 0 to 1. None: the step size stays.
     """
 
-    corrects = True
-    learned = ("factor",)
+    has_accept_step = True
+    learned_state = ("factor",)
     kept_energy = ("u", "g")
     stats = ("acceptance", "factor")
 
     target_accept: float | None
 
     @property
-    def descends(self):
+    def can_optimize(self):
         return False
 
     def initial_state(self, rng, context):
@@ -61,7 +61,7 @@ class Metropolis(Algorithm, ABC):
     def step_bias(self, h, curvature):
         return 0.0
 
-    def capacity(self):
+    def injected_noise(self):
         return self.temperature
 
     def longest_step(self, curvature):

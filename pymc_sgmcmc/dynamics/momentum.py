@@ -48,14 +48,14 @@ class Momentum(Algorithm, ABC):
     def coefficients(self, context):
         rate = per_coordinate(self.rate_name, self.rate, self.size)
         name = f"{self.rate_name} x temperature = {self.rate!r} x {self.temperature!r}"
-        diffusion = self.injected(rate * self.temperature, name, context)
+        diffusion = self.noise_to_inject(rate * self.temperature, name, context)
         return {self.rate_name: rate, "diffusion": diffusion}
 
     def step_bias(self, h, curvature):
         friction = np.mean(self.rate) if self.absorbs_noise else 0.0
         return step_bias(self.scheme, h, curvature, friction)
 
-    def capacity(self):
+    def injected_noise(self):
         return float(np.min(self.rate)) * self.temperature
 
     def longest_step(self, curvature):
@@ -84,30 +84,32 @@ class Thermostatted(Momentum, ABC):
     thermal_mass: Any = hyperparameter(THERMAL_MASS, default="auto")
 
     @property
-    def descends(self):
+    def can_optimize(self):
         return False
 
     @property
     @abstractmethod
-    def bath(self) -> Thermostat:
+    def heat_bath(self) -> Thermostat:
         """What drives its friction."""
 
     def initial_state(self, rng, context):
         friction = self.rate + np.zeros(self.size)
         if not isinstance(self.setting.noise_estimate, str):  # else what is measured is subtracted
             friction = friction + context.measured / self.temperature
-        return super().initial_state(rng, context) | {"xi": self.bath.start(friction)}
+        return super().initial_state(rng, context) | {"xi": self.heat_bath.start(friction)}
 
     def coefficients(self, context):
         numbers = super().coefficients(context)
-        self.bath.check(self.rate)
+        self.heat_bath.check(self.rate)
         # Its friction rests while nothing has been learned.
-        mass = np.inf if context.in_first_window else self.bath.mass(self.thermal_mass, self.rate)
+        mass = (
+            np.inf if context.in_first_window else self.heat_bath.mass(self.thermal_mass, self.rate)
+        )
         return numbers | {"temperature": self.temperature, "mass": mass}
 
-    def widening(self, rate, context):
-        return self.bath.widening(rate / self.capacity())
+    def variance_inflation(self, rate, context):
+        return self.heat_bath.variance_inflation(rate / self.injected_noise())
 
-    def settled(self, rate, context):
+    def expected_friction(self, rate, context):
         noise = rate.sum() / self.space.dimension
         return (float(np.mean(context.coefficients["diffusion"])) + noise) / self.temperature

@@ -52,7 +52,7 @@ class Thermostat(ABC):
         """Number of coordinates that share one friction."""
         return 1
 
-    def rub(self, xi: TensorVariable, p: TensorVariable) -> TensorVariable:
+    def friction_force(self, xi: TensorVariable, p: TensorVariable) -> TensorVariable:
         """Return the friction times `p`."""
         return xi * p
 
@@ -71,7 +71,7 @@ class Thermostat(ABC):
             return given
         return max(1.0, 10.0 / self.shared_by) / max(1.0, np.mean(diffusion)) ** 2
 
-    def widening(self, noise: np.ndarray) -> np.ndarray:
+    def variance_inflation(self, noise: np.ndarray) -> np.ndarray:
         """Return the relative increase of variances by gradient noise, (d,).
 
         `noise` is relative to the injected noise.
@@ -103,7 +103,7 @@ class Scalar(Thermostat):
     def shared_by(self):
         return self.dimension
 
-    def widening(self, noise):
+    def variance_inflation(self, noise):
         return (noise - noise.mean()) / (1 + noise.mean())
 
 
@@ -158,7 +158,7 @@ class Matrix(Thermostat):
     def energy(self, p):
         return pt.outer(p, p)
 
-    def rub(self, xi, p):
+    def friction_force(self, xi, p):
         return pt.dot(xi, p)
 
     def virial(self, integrator, q, p, xi, g, h, temperature, mass):

@@ -28,11 +28,11 @@ class AmortisedMetropolis(Momentum):
     """
 
     name = "amagold"
-    corrects = True
-    trajectories = True
+    has_accept_step = True
+    rejects_trajectories = True
     accepts_draws = True
     kept_energy = ("u",)
-    learned = ("factor",)
+    learned_state = ("factor",)
     stats = ("acceptance", "factor")
     scheme = "symmetric"
 
@@ -40,7 +40,7 @@ class AmortisedMetropolis(Momentum):
     target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.8)
 
     @property
-    def descends(self):
+    def can_optimize(self):
         return False
 
     def initial_state(self, rng, context):

@@ -20,8 +20,8 @@ class GeodesicMonteCarlo(Metropolis):
     """The algorithm of GMC."""
 
     name = "gmc"
-    curves = True
-    trajectories = True
+    on_manifolds = True
+    rejects_trajectories = True
 
     leapfrog_steps: int = hyperparameter(Whole(), default=10)
     target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.65)

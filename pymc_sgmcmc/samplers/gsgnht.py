@@ -20,23 +20,23 @@ class GeodesicNoseHoover(Thermostatted):
     """The algorithm of gSGNHT."""
 
     name = "gsgnht"
-    curves = True
+    on_manifolds = True
 
     diffusion: float = hyperparameter(Positive(), default=1.0)
     integrator: str = hyperparameter(splitting(thermostat=True, curved=True), default="BAOAB")
 
     @property
-    def bath(self):
+    def heat_bath(self):
         return Scalar(self.space.dimension)
 
-    def widening(self, rate, context):
+    def variance_inflation(self, rate, context):
         return 0 * rate
 
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
         return split(
             spelled(self.integrator, thermostat=True), q, self.space.tangent(q, p), xi,
             grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
-            heat=partial(self.bath.heat, temperature=temperature, mass=mass),
+            heat=partial(self.heat_bath.heat, temperature=temperature, mass=mass),
         )  # fmt: skip
 
 

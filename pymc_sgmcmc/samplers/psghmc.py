@@ -26,7 +26,7 @@ class ScaleAdapted(Momentum):
     """
 
     name = "psghmc"
-    learned = ("v",)
+    learned_state = ("v",)
     scheme = "BAOAB"
 
     friction: Any = hyperparameter(Numbers(), default=1.0)
@@ -53,12 +53,12 @@ class ScaleAdapted(Momentum):
     def longest_step(self, curvature):
         return self.rmsprop.longest_step(super().longest_step(curvature))
 
-    def widening(self, rate, context):
+    def variance_inflation(self, rate, context):
         v = context.state["v"]
         subtracted = context.coefficients["share"] * v * context.step_size
         adapted = self.rmsprop.metric(v)
         rate, subtracted = adapted * rate, adapted * subtracted / 2
-        return (rate - np.minimum(subtracted, self.capacity())) / self.capacity()
+        return (rate - np.minimum(subtracted, self.injected_noise())) / self.injected_noise()
 
     def alarm(self, draw, inner_steps, steps, *, tuning):
         return self.rmsprop.alarm(self.name, draw, tuning=tuning)

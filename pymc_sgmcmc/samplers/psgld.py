@@ -22,7 +22,7 @@ class PreconditionedLangevin(Langevin):
     """The algorithm of PSGLD."""
 
     name = "psgld"
-    learned = ("v",)
+    learned_state = ("v",)
 
     decay: float = hyperparameter(Either(Zero(), Positive(below=1)), default=0.99)
     damping: float = hyperparameter(RMSProp.arguments["damping"], default=1e-5)
@@ -34,7 +34,7 @@ class PreconditionedLangevin(Langevin):
         return RMSProp(self.decay, self.damping, not self.gamma, self.setting.tunes_step)
 
     @property
-    def descends(self):
+    def can_optimize(self):
         return not self.gamma
 
     def initial_state(self, rng, context):
@@ -53,7 +53,7 @@ class PreconditionedLangevin(Langevin):
     def longest_step(self, curvature):
         return self.rmsprop.longest_step(super().longest_step(curvature))
 
-    def widening(self, rate, context):
+    def variance_inflation(self, rate, context):
         return rate * self.rmsprop.metric(context.state["v"]) / self.temperature
 
     def alarm(self, draw, inner_steps, steps, *, tuning):

@@ -30,7 +30,7 @@ class Decomposed(Algorithm, ABC):
     """An algorithm that is given by the matrices D and Q of Ma, Chen and Fox (2015)."""
 
     @property
-    def descends(self):
+    def can_optimize(self):
         return False
 
     @abstractmethod

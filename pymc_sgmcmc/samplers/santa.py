@@ -25,7 +25,7 @@ class AnnealedThermostat(Thermostatted):
     """The algorithm of Santa."""
 
     name = "santa"
-    learned = ("v",)
+    learned_state = ("v",)
     stats = (*Thermostatted.stats, "temperature")
 
     diffusion: Any = hyperparameter(Either(Word("metric"), Numbers()), default=1.0)
@@ -48,11 +48,11 @@ class AnnealedThermostat(Thermostatted):
         return 1.0 if self.by_metric else self.diffusion
 
     @property
-    def keeps_its_law(self):
+    def is_stationary(self):
         return self.annealing is None
 
     @property
-    def bath(self):
+    def heat_bath(self):
         return Refined(self.size)
 
     @property
@@ -63,14 +63,14 @@ class AnnealedThermostat(Thermostatted):
     @property
     def rmsprop(self) -> RMSProp:
         """Its metric."""
-        return RMSProp(self.decay, self.damping, self.keeps_its_law, self.setting.tunes_step)
+        return RMSProp(self.decay, self.damping, self.is_stationary, self.setting.tunes_step)
 
     def initial_state(self, rng, context):
         return super().initial_state(rng, context) | self.rmsprop.start(self.size)
 
     def coefficients(self, context):
         diffusion = per_coordinate("diffusion", self.rate, self.size)
-        mass = self.bath.mass(self.thermal_mass, 1.0)
+        mass = self.heat_bath.mass(self.thermal_mass, 1.0)
         scales = self.rmsprop.coefficients(context.n_rows)
         return scales | {"diffusion": diffusion, "mass": mass}
 
@@ -81,7 +81,7 @@ class AnnealedThermostat(Thermostatted):
     def longest_step(self, curvature):
         return self.rmsprop.longest_step(super().longest_step(curvature))
 
-    def settled(self, rate, context):
+    def expected_friction(self, rate, context):
         adapted = self.rmsprop.metric(context.state["v"])
         G = adapted**0.5 if self.by_metric else self.diffusion
         return float((G + adapted * rate / self.temperature).mean())
@@ -100,9 +100,9 @@ class AnnealedThermostat(Thermostatted):
         g = pt.sqrt(metric(v, damping))
         G = before if self.by_metric else diffusion
         if self.thermal_mass == "auto":
-            mass = mass * self.bath.cooling(temperature, G)
-        heat = partial(self.bath.heat, temperature=temperature, mass=mass)
-        friction = partial(self.bath.friction, temperature=temperature, least=diffusion)
+            mass = mass * self.heat_bath.cooling(temperature, G)
+        heat = partial(self.heat_bath.heat, temperature=temperature, mass=mass)
+        friction = partial(self.heat_bath.friction, temperature=temperature, least=diffusion)
         kick = -h * g * f + pt.sqrt(2 * G * temperature * h) * noise()
         kick = kick + pt.switch(pt.gt(temperature, 0), pt.maximum(1 - before / g, -1) * p, 0)
         if self.integrator == "euler":

@@ -23,7 +23,7 @@ class ConstantSGD(Langevin):
     absorbs_noise = True
 
     @property
-    def descends(self):
+    def can_optimize(self):
         return False
 
     def coefficients(self, context):
@@ -32,7 +32,7 @@ class ConstantSGD(Langevin):
     def noise_rule(self, room, count):
         return Driving(self.temperature, count)
 
-    def widening(self, rate, context):
+    def variance_inflation(self, rate, context):
         left = 1 - context.step_size / 2 * context.pace**2
         return rate / (self.temperature * left) - 1
 

@@ -20,7 +20,7 @@ class FisherScoring(Langevin):
 
     def coefficients(self, context):
         total = np.float64(self.temperature)
-        left = self.injected(total, f"temperature = {self.temperature!r}", context)
+        left = self.noise_to_inject(total, f"temperature = {self.temperature!r}", context)
         short, estimate = self._lacking(left, context), self.setting.noise_estimate
         if not isinstance(estimate, str) and np.any(short > 0):
             raise ValueError(
@@ -35,7 +35,7 @@ class FisherScoring(Langevin):
             return np.zeros(())  # not yet known
         return np.maximum(context.step_size / 2 * self.temperature - left, 0.0)
 
-    def widening(self, rate, context):
+    def variance_inflation(self, rate, context):
         lacking = self._lacking(context.coefficients["left"], context)
         return (rate + lacking) / self.temperature
 

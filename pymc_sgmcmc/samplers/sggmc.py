@@ -18,7 +18,7 @@ class GeodesicLangevin(Momentum):
     """The algorithm of SGGMC."""
 
     name = "sggmc"
-    curves = True
+    on_manifolds = True
 
     friction: float = hyperparameter(Positive(), default=1.0)
     integrator: str = hyperparameter(splitting(thermostat=False, curved=True), default="BAOAB")

@@ -33,7 +33,7 @@ class OverdampedLangevin(Langevin):
 
     def coefficients(self, context):
         total, name = np.float64(self.temperature), f"temperature = {self.temperature!r}"
-        return {"temperature": self.injected(total, name, context)}
+        return {"temperature": self.noise_to_inject(total, name, context)}
 
     def step_bias(self, h, curvature):
         # Averaged noise: none on a Gaussian, and of first order elsewhere.

@@ -37,7 +37,7 @@ class NoseHoover(Thermostatted):
             )
 
     @property
-    def bath(self):
+    def heat_bath(self):
         return BATHS[self.thermostat](self.size)
 
     def longest_step(self, curvature):
@@ -45,12 +45,17 @@ class NoseHoover(Thermostatted):
         return min(longest, 0.5 / np.max(self.rate)) if self.integrator == "euler" else longest
 
     def virial(self, q, p, xi, *, g, h, diffusion, temperature, mass):
-        return self.bath.virial(self.integrator, q, p, xi, g, h, temperature, mass)
+        return self.heat_bath.virial(self.integrator, q, p, xi, g, h, temperature, mass)
 
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
-        heat = partial(self.bath.heat, temperature=temperature, mass=mass)
+        heat = partial(self.heat_bath.heat, temperature=temperature, mass=mass)
         if self.integrator == "euler":
-            p = p - h * grad(q) - h * self.bath.rub(xi, p) + pt.sqrt(2 * diffusion * h) * noise()
+            p = (
+                p
+                - h * grad(q)
+                - h * self.heat_bath.friction_force(xi, p)
+                + pt.sqrt(2 * diffusion * h) * noise()
+            )
             return q + h * p, p, heat(xi, p, h)
         word = spelled(self.integrator, thermostat=True)
         return split(word, q, p, xi, grad=grad, h=h, noise=noise, diffusion=diffusion, heat=heat)

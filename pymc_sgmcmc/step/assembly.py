@@ -65,7 +65,7 @@ def assemble(
     target = arguments.target(model, vars, point, backend)
     backend = target.backend  # C, where Numba cannot compile the model
     space = Space([manifold_of(model, var) for var in vars], target.shapes)
-    algorithm = algorithm.within(
+    algorithm = algorithm.in_setting(
         Setting(
             size=target.size,
             space=space,
@@ -75,7 +75,7 @@ def assemble(
         )
     )
     refuse(algorithm, arguments, target)
-    if not algorithm.corrects:
+    if not algorithm.has_accept_step:
         refuse_without_gradient(target.terms, vars)
     source = arguments.source(model, target)
     warn_about_deterministics(model, target.model)
@@ -106,10 +106,10 @@ def assemble(
         sequences=algorithm.planned(np.zeros(1, dtype=int), tuning=True),
         numbers=estimator.symbols(state.tuned),
         constant=schedule is None or isinstance(schedule, Constant),
-        leaps=target.size >= SUMMED and not algorithm.trajectories,
+        leaps=target.size >= SUMMED and not algorithm.rejects_trajectories,
     )
     every = steps
-    if not (kernel.leaps or algorithm.trajectories):
+    if not (kernel.leaps or algorithm.rejects_trajectories):
         every = max(1, steps * target.size // SUMMED)
     sizes = [np.size(point[var.name]) for var in model.value_vars]
     return Parts(

@@ -56,7 +56,7 @@ def refuse_exploration(name: str, algorithm: Algorithm, arguments: Arguments) ->
     """Raise where the schedule has steps without noise, and they would lead to no mode."""
     schedule = arguments.schedule
     explores = schedule is not None and schedule.explores(np.zeros(1)) is not None
-    if explores and not algorithm.descends:
+    if explores and not algorithm.can_optimize:
         raise ValueError(
             f"step_size={arguments.step_size!r} has an exploration stage, without noise, in which "
             f"{name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
@@ -73,7 +73,7 @@ def refuse_target(algorithm: Algorithm, arguments: Arguments, target: Target) ->
         for var, manifold in zip(target.vars, space.manifolds, strict=True)
         if manifold is not FLAT
     ]
-    if not algorithm.curves:
+    if not algorithm.on_manifolds:
         raise ValueError(
             f"{algorithm.name} would leave the manifolds of {', '.join(names)}: use SGGMC, gSGNHT "
             "or GMC, which follow them."
@@ -89,7 +89,7 @@ def refuse_target(algorithm: Algorithm, arguments: Arguments, target: Target) ->
 def refuse_untunable(name: str, algorithm: Algorithm, arguments: Arguments) -> None:
     """Raise where the algorithm does not say what tuning needs to know."""
     unknown_bias = arguments.step_size is None and np.isnan(algorithm.step_bias(1, 1))
-    if np.isnan(algorithm.capacity()) or unknown_bias:
+    if np.isnan(algorithm.injected_noise()) or unknown_bias:
         raise NotImplementedError(
             f"{name} cannot be tuned: it does not say its bias and what noise it injects. "
             "Give it a step_size, and leave out what else is automatic."
