@@ -4,15 +4,20 @@ import gc
 import os
 import sys
 
-# Most of the time would go to the compilers, which take twice as long to optimise.
-flags = os.environ.setdefault("PYTENSOR_FLAGS", "")
+from tests.precompiled import precompile, with_headers
+
+# Most of the time would go to the compilers: they take twice as long to optimise, and twice as long
+# to read headers each time.
+flags = os.environ.get("PYTENSOR_FLAGS", "")
 if "cxxflags" not in flags:
-    os.environ["PYTENSOR_FLAGS"] = f"{flags},gcc__cxxflags=-g0 -O0".lstrip(",")
+    flags = f"{flags},gcc__cxxflags=-g0 -O0".lstrip(",")
+os.environ["PYTENSOR_FLAGS"] = with_headers(flags)
 os.environ.setdefault("NUMBA_OPT", "1")
 
 import pytensor
 import pytest
 
+precompile()
 gc.set_threshold(100_000, 20, 50)  # the collector took a fifth of the time
 pytensor.config.traceback__limit = 0  # where each variable of a graph was made
 pytensor.config.on_opt_error = "raise"  # else a failed rewrite is a traceback on the user's screen
