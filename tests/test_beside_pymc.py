@@ -15,7 +15,6 @@ from scipy.stats import multivariate_normal
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, running_sums
 from tests.helpers import score
 from tests.samplers import TYPICAL, draws, regression, sample
-from tests.slow import slow_but
 
 N, D = 12, 2
 X = np.random.default_rng(40).normal(size=(N, D)) * [1.0, 0.4]
@@ -108,7 +107,8 @@ def test_the_joint_posterior_with_discrete_variables(kind, other, shifts):
         check_mean((draws(idata, "b") == k).astype(float), probability, f"P(b = {k})")
 
 
-@pytest.mark.parametrize("mp_ctx", slow_but(["spawn"], ["fork", "forkserver", "spawn"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("mp_ctx", ["fork", "forkserver", "spawn"])
 def test_compound_steps_in_processes(mp_ctx):
     with linear_model("continuous") as model:
         steps = [ours(SGLD, "a", step_size=0.01), pm.Metropolis([model["b"]])]

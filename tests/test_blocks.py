@@ -20,7 +20,6 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED, PYTHON, draw_rows_of, unit_coordinates
 from tests.samplers import draws, sample
-from tests.slow import slow_but
 
 N, LARGEST = 23, 7
 
@@ -181,7 +180,8 @@ def test_gradients_of_blocks_are_unbiased(control, axis, keeps):
             np.testing.assert_allclose(estimate(at_anchor, start, **found)[1], exact, rtol=1e-10)
 
 
-@pytest.mark.parametrize("n", slow_but([40], [N, 40]))
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [N, 40])
 def test_new_data_are_shuffled_when_a_chain_starts(n):
     x, y = rng(10).normal(size=(N, 2)), rng(11).normal(size=N)
     model, _ = build(x, y)

@@ -52,6 +52,7 @@ def test_arithmetic():
     assert alone.loc["1", "mean_error"] == row.mean_error
 
 
+@pytest.mark.slow
 def test_monte_carlo_errors():
     """Of draws with an autocorrelation: differences are so many errors as a normal is."""
     phi, z = 0.7, []

@@ -91,6 +91,7 @@ def runs(number, sd=1.0, phi=0.0, length=500, d=5, consecutive=None):
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_power_and_level():
     """2000 independent draws in five dimensions, their sds wrong by 10 %, or right."""
     assert (runs(5, sd=1.1) <= 0.05).all() and (runs(5, sd=0.9) <= 0.05).all()

@@ -161,6 +161,7 @@ def test_the_draws_are_those_of_the_full_data(case, batches):
         np.testing.assert_array_equal(hand.sample_stats[name], ours.sample_stats[name])
 
 
+@pytest.mark.slow
 def test_a_step_method_survives_spawning():
     with regression(True):
         step = SGNHT(step_size=0.01)
@@ -355,6 +356,7 @@ def test_new_data_under_the_model_and_the_full_one():
         begin(step)
 
 
+@pytest.mark.slow
 def test_variables_left_to_pymc_are_warned_of():
     model = regression(True)
     with pytest.warns(UserWarning, match=r"\['sigma'\].*wrong posterior.*\[sigma\], model=full"):

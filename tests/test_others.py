@@ -257,6 +257,7 @@ def test_data_that_change_while_a_chain_runs(batches, caplog):
         assert sorted(blocks["x"][:N]) == sorted(np.linspace(2, 5, N))
 
 
+@pytest.mark.slow
 def test_potentials_that_are_kept_are_those_of_new_data():
     """MALA knows U at its place since the last draw."""
     with pm.Model() as model:

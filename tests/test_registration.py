@@ -53,6 +53,7 @@ def test_initvals_reach_it():
     np.testing.assert_allclose(draws(idata, "sigma"), 2.5, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_other_models_are_not():
     model = regression(True)
     with regression(False):

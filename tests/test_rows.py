@@ -246,6 +246,7 @@ def centred_by_an_operation(x):
     return OpFromGraph([whole], [whole - whole.mean(axis=0)])(x)
 
 
+@pytest.mark.slow
 def test_data_that_come_after_construction_are_examined():
     """Placeholders of zeros hide a mean over rows; the real data do not."""
     with pm.Model():

@@ -53,6 +53,7 @@ def arrays_of_one(function):
     return sum(isinstance(t, TensorType) and all(t.broadcastable) for t in handed)
 
 
+@pytest.mark.slow
 def test_they_are_numbers_and_the_paths_are_the_same():
     x, steps, some = pt.dvector("x"), pt.dvector("steps"), given()
     made = paths(x, steps, some)

@@ -135,6 +135,7 @@ def test_closed_forms_of_sgnht(integrator):
 # Simulation.
 
 
+@pytest.mark.slow
 @LENGTHS
 def test_sgld_ill_conditioned(length):
     h, c = 0.01, numbers(T=2.0)  # h a from 0.001 to 1, half of the stability limit
@@ -158,6 +159,7 @@ def test_sgld_with_minibatches(temperature, length):
     score_mean(draws.q - posterior.mean, 0.0, 0.003, "mean")
 
 
+@pytest.mark.slow
 @with_lengths(SGHMC_WORDS)
 def test_sghmc_ill_conditioned(integrator, length):
     h, c = 0.14, numbers(C=1.5, T=0.5)  # h^2 a up to 2, half of the stability limit
@@ -176,6 +178,7 @@ def test_sghmc_ill_conditioned(integrator, length):
         assert law.kinetic == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 @with_lengths(SGHMC_WORDS)
 def test_sghmc_with_minibatches(integrator, length):
     """Without a noise estimate, and with the right one: width by D = C T - B."""
@@ -209,6 +212,7 @@ def test_sghmc_with_minibatches(integrator, length):
         score_mean(draws.temperature, law.kinetic, 0.003 * T, "kinetic temperature")
 
 
+@pytest.mark.slow
 @with_lengths(SGNHT_WORDS)
 def test_sgnht_ill_conditioned(integrator, length):
     h, A, T = 0.14, 1.5, 2.0
@@ -265,6 +269,7 @@ def average_of(metric, damping=1e-5):
     return (metric**-2.0 - damping) ** 2
 
 
+@pytest.mark.slow
 @with_lengths(SANTA_WORDS)
 @pytest.mark.parametrize("diffusion", slow_but(["metric"], [1.5, "metric"]))
 def test_santa_ill_conditioned(integrator, diffusion, length):
@@ -501,6 +506,7 @@ DOUBLE_WELL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["SGNHT"], DOUBLE_WELL))
 @LENGTHS
 def test_double_well(name, length):

@@ -323,6 +323,7 @@ def test_other_step_methods_in_the_likelihood_forbid_control_variates():
     assert not idata.sample_stats.control_variate.any()
 
 
+@pytest.mark.slow
 def test_noise_that_is_measured_is_subtracted():
     """A Gaussian mean whose gradient noise is as large as the friction allows."""
     rng = np.random.default_rng(6)

@@ -63,6 +63,7 @@ def test_sgnht_with_vectors(thermostat, integrator):
         check_steps(chain, update, c, xi=xi)
 
 
+@pytest.mark.slow
 def test_steps_that_are_built_one_after_the_other_are_not_mixed_up():
     """Compiled modules are used again where graphs are alike."""
     settings = {"diffusion": FRICTION, "thermostat": "coordinate", "thermal_mass": 3.7}
@@ -202,6 +203,7 @@ def test_defaults(sampler, c):
     check_steps(chain, UPDATES[sampler, integrator], c, h=0.003, plan=chain.plan(np.arange(7)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("thermostat", "diffusion", "expected"),
     [("scalar", 1.0, 10 / D), ("coordinate", 1.0, 10.0), ("scalar", 0.1, 10 / D),
