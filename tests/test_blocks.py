@@ -51,7 +51,7 @@ def taker(source):
     """``take(bounds)``: the slices of the first group's data by name."""
     (group,) = source.groups
     bounds = pt.lvector("bounds")
-    slices = source.slices(group, bounds)
+    slices = source.slices(group, [bounds])
     function = CompiledGraph([bounds], [slices[data.slice] for data in group.data], INTERPRETED)
 
     def take(bounds):

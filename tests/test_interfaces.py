@@ -16,6 +16,7 @@ from pymc_sgmcmc.posterior import gradient_estimator
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.rows.readers import stand_for
 from pymc_sgmcmc.tuning.locate import Located
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED, simple_tuner
@@ -154,3 +155,68 @@ def test_draws_with_a_metric_of_another_form_are_those_of_the_same_dense_one(set
         found.append(idata.posterior["b"].values)
     np.testing.assert_allclose(*found, rtol=1e-8)
     assert np.std(found[0]) > 0.1
+
+
+class OnDisk:
+    """Rows of a file of NumPy's, which are read when they are asked for."""
+
+    def __init__(self, path):
+        self._rows = np.load(path, mmap_mode="r")
+        self.shape, self.read_so_far = self._rows.shape, 0
+
+    def read(self, rows):
+        self.read_so_far += rows.size
+        return np.asarray(self._rows[rows])
+
+
+def logistic_with_groups(folder, held):
+    """Data of 600 rows, of which the model holds the first `held`; None: all, in memory."""
+    rng = np.random.default_rng(2)
+    X, group = rng.normal(size=(600, 2)), rng.integers(4, size=600)
+    y = (rng.random(600) < 1 / (1 + np.exp(-X[:, 0] - 0.3 * group))).astype("int8")
+    readers = {}
+    with pm.Model() as model:
+        data = {}
+        for name, array in {"X": X, "group": group, "y": y}.items():
+            data[name] = pm.Data(name, array[:held])
+            if held is not None:
+                np.save(folder / f"{name}.npy", array)
+                readers[name] = OnDisk(folder / f"{name}.npy")
+                stand_for(readers[name], data[name])
+        beta, effect = pm.Normal("beta", shape=2), pm.Normal("effect", shape=4)
+        logit = (2 * data["X"]) @ beta + effect[data["group"]]
+        pm.Bernoulli("labels", logit_p=logit, observed=data["y"])
+    return model, readers
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"step_size": 0.05, "batch_size": 7, "gradient": "control_variate"},
+])  # fmt: skip
+def test_rows_that_are_read_give_the_draws_of_rows_in_memory(settings, tmp_path):
+    found = []
+    for held in (None, 300):
+        model, readers = logistic_with_groups(tmp_path, held)
+        with model:
+            step = SGNHT(**settings)
+            idata = pm.sample(
+                step=step, draws=15, tune=110, chains=1, cores=1, random_seed=3,
+                progressbar=False, compute_convergence_checks=False,
+            )  # fmt: skip
+        assert list(step.target.check_lengths()) == [600]
+        found.append(idata.posterior)
+    assert all(reader.read_so_far > 1000 for reader in readers.values())
+    for name in ("beta", "effect"):
+        np.testing.assert_array_equal(*(of[name].values for of in found))
+
+
+def test_rows_that_are_read_and_cannot_be():
+    few, many = (pytensor.shared(np.zeros((n, 2)), name="X") for n in (3, 300))
+    for data, shape in ((few, (900, 2)), (many, (900, 4)), (many, (200, 2))):
+        with pytest.raises(ValueError, match=r"X has shape \(30*, 2\), and all rows have shape"):
+            stand_for(SimpleNamespace(shape=shape), data)
+
+
+def test_blocks_are_of_data_in_memory(tmp_path):
+    model, _ = logistic_with_groups(tmp_path, 300)
+    with model, pytest.raises(ValueError, match=r"those of \['labels'\] are not in memory"):
+        SGNHT(batches="blocks")

@@ -149,7 +149,7 @@ def test_a_copy_would_be_stale():
     for moving in (target.others, ()):
         source = Blocks(target.groups, [BATCH], moving)
         target.set_others(moved(target, 3))
-        function = CompiledGraph([bounds], [source.slices(group, bounds)[e.slice]], INTERPRETED)
+        function = CompiledGraph([bounds], [source.slices(group, [bounds])[e.slice]], INTERPRETED)
         (present,), taken = target.others_now(), function(np.array([0, N]))[0]
         assert np.array_equal(np.sort(taken), np.sort(present)) == bool(moving)
 

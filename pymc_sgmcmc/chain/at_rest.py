@@ -31,12 +31,12 @@ _GRADIENT, _SQUARE = MOMENTS.index("g"), MOMENTS.index("g2")
 def draw_rows(
     parts: Parts, state: ChainState, lengths: np.ndarray, rng: np.random.Generator, steps: int
 ) -> tuple[list[np.ndarray], tuple]:
-    """Return the rows of `steps` batches of each group, and the states of the sources then."""
+    """Return `steps` batches of each group, and the states of the sources then."""
     drawn, states = [], []
     groups = zip(state.batch_states, lengths, state.tuned.batch_sizes, strict=True)
-    for source_state, n_rows, size in groups:
+    for k, (source_state, n_rows, size) in enumerate(groups):
         rows, source_state = parts.source.draw(source_state, rng, int(n_rows), steps, size)
-        drawn.append(rows)
+        drawn += parts.source.batch(k, rows)
         states.append(source_state)
     return drawn, tuple(states)
 
@@ -79,8 +79,9 @@ def is_finite_at(
     parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
 ) -> bool:
     """Return whether U and its gradient are finite at `q`, on random rows."""
-    batches = zip(frame.lengths, parts.target.batch_sizes, strict=True)
-    rows = [parts.source.any(rng, n, m) for n, m in batches]
+    source, batches = parts.source, zip(frame.lengths, parts.target.batch_sizes, strict=True)
+    entries = [source.any(rng, n, m) for n, m in batches]
+    rows = [one for k, entry in enumerate(entries) for one in source.batch(k, entry)]
     output = evaluate_at_rest(parts, state, frame, q, rows, 1)
     return bool(np.isfinite([output.logp, output.grad_norm]).all())
 
@@ -99,7 +100,7 @@ def noise_batches(parts: Parts, state: ChainState, lengths: np.ndarray, wanted: 
     """Return how many batches to look at in bounded memory: two or more, or one of all rows."""
     if not is_noisy(parts.source, lengths, state.tuned):
         return 1
-    widest = max(parts.kernel.n_noise * parts.target.size, *state.tuned.batch_sizes)
+    widest = max(parts.kernel.n_noise * parts.target.size, *parts.numbers_in_batches(state.tuned))
     return max(2, min(wanted, BLOCK // widest))
 
 

@@ -4,9 +4,10 @@
                                         *numbers, origin, summed)
 
 Nothing in the graph is random, scheduled or adaptive. Its inputs are: step sizes H and other
-sequences of the sampler, (steps,); row indices (steps, n) for each group of observed variables with
-W (groups,) = N / n; standard normals Z (steps, k, d); the estimator's `numbers`; and the indices of
-the steps to sum over, `summed`, (m,). The position q is in the coordinates of the estimator.
+sequences of the sampler, (steps,); batches for each group of observed variables, which are row
+indices (steps, n) and rows that are read, with W (groups,) = N / n; standard normals Z
+(steps, k, d); the estimator's `numbers`; and the indices of the steps to sum over, `summed`, (m,).
+The position q is in the coordinates of the estimator.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -116,13 +117,15 @@ class Kernel:
         step_sizes = pt.vector("H", dtype=dtype)
         planned = {name: pt.vector(name, dtype=dtype) for name in sequences}
         weighting = pt.vector("W", dtype=dtype)
-        rows = [pt.lmatrix(f"rows_{group.name}") for group in estimator.groups]
+        rows = [_of_all_steps(one) for group in estimator.groups for one in group.inputs()]
         normals = pt.tensor("Z", dtype=dtype, shape=(None, None, estimator.size))
         origin = pt.tensor("origin", dtype=dtype, shape=(estimator.size,))
         summed = pt.lvector("summed")
-        of_steps = [step_sizes, *planned.values(), *rows, normals]
+        in_steps = [step_sizes, *planned.values(), *rows, normals]
         estimate = estimator.bind(frame)
-        weights = [weighting[k] for k in range(len(rows))]  # scalars, constant in the loop
+        weights = [
+            weighting[k] for k in range(len(estimator.groups))
+        ]  # scalars, constant in the loop
         ahead = False
 
         def inner_step(*args):
@@ -143,7 +146,7 @@ class Kernel:
         *paths, gradients = scan(
             inner_step,
             # With a constant step size, quantities that depend on it are computed once.
-            sequences=of_steps[1:] if constant else of_steps,
+            sequences=in_steps[1:] if constant else in_steps,
             # The gradient is carried as well: Numba writes outputs that a scan only collects number
             # by number, with a division for each.
             outputs_info=[*start.values(), pt.zeros_like(start["q"])],
@@ -171,7 +174,7 @@ class Kernel:
         of_summary = [*paths, gradients, step_sizes, *planned.values(), *data.values()]
         of_summary += [*([first] if ahead else []), end, origin, summed]
         moments, scalars = backend.as_one(of_summary, [moments, scalars])
-        given = [*start.values(), *of_steps, *([weighting] if rows else [])]
+        given = [*start.values(), *in_steps, *([weighting] if rows else [])]
         given += [*data.values(), *frame.values()]
         self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)
         # If only the last step is summed, the others need no paths in memory: with many coordinates
@@ -233,6 +236,11 @@ def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 @lru_cache(maxsize=16)
 def _every_so_many(steps: int, every: int) -> np.ndarray:
     return np.arange(0, steps, every)
+
+
+def _of_all_steps(one: pt.TensorVariable) -> pt.TensorVariable:
+    """Return a variable for all inner steps' values of a quantity that is `one` in each."""
+    return pt.TensorType(one.dtype, shape=(None, *one.type.shape))(one.name)
 
 
 def _symbols(values: Mapping[str, np.ndarray], dtype: str) -> dict[str, pt.TensorVariable]:

@@ -94,6 +94,11 @@ class Parts:
         """Return whether these inner steps are without noise; None: none ever is."""
         return None if self.schedule is None else self.schedule.explores(counts)
 
+    def numbers_in_batches(self, tuned: Tuned) -> list[int]:
+        """Return how many numbers the kernel is given for an inner step's batch of each group."""
+        sizes = zip(self.target.groups, tuned.batch_sizes, strict=True)
+        return [group.numbers_in_a_row * size for group, size in sizes]
+
     def to_coordinates(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:
         """Return the sampler's coordinates z of the position `q`."""
         return tuned.coordinates.of(q) if self.estimator.moves else q

@@ -183,7 +183,9 @@ class Backend:
             return self._compile(inputs, plain_graph(outputs, self.plain), self.plain)
 
     def _compile(self, inputs, outputs, mode: Mode) -> Function:
-        function = pytensor.function(inputs, outputs, **(self.compile_kwargs | {"mode": mode}))
+        # The indices of a batch are unused where all its rows are given beside them.
+        settings = {"on_unused_input": "ignore"} | self.compile_kwargs | {"mode": mode}
+        function = pytensor.function(inputs, outputs, **settings)
         function.trust_input = True
         return function
 

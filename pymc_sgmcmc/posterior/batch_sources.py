@@ -61,9 +61,13 @@ class BatchSource(ABC):
         """Draw the batch of one step, for any state."""
         return _integers(rng, n_rows, (1, size))
 
-    def slices(self, group: RowGroup, rows: TensorVariable) -> dict[Variable, Variable]:
-        """Return replacements for the row data of `group`, given one step's entry of `draw`."""
-        return group.slices(rows)
+    def batch(self, k: int, entries: np.ndarray) -> list[np.ndarray]:
+        """Return what compiled code is given for `entries` of `draw`: them, and rows of readers."""
+        return self.groups[k].batch(entries)
+
+    def slices(self, group: RowGroup, batch: Sequence[TensorVariable]) -> dict[Variable, Variable]:
+        """Return replacements for the row data of `group`, given one step of `batch`."""
+        return group.slices(batch)
 
     def take(self, array: TensorVariable, rows: TensorVariable) -> TensorVariable:
         """Return one step's rows, along the first axis, of an array from `arranged`."""
@@ -108,6 +112,12 @@ class Blocks(BatchSource):
 
     def __init__(self, groups, largest, moving=()):
         super().__init__(groups, largest, moving)
+        read = [group.name for group in groups if not group.is_in_memory]
+        if read:
+            raise ValueError(
+                f"batches='blocks' shuffles a copy of the data, and those of {read} are not in "
+                "memory: use batches='random'."
+            )
         self._copied: dict[RowData, np.ndarray] = {}
         self._shuffled: dict[RowData, pytensor.compile.SharedVariable] = {}
         self._orders: dict[RowGroup, pytensor.compile.SharedVariable] = {}
@@ -119,7 +129,8 @@ class Blocks(BatchSource):
     def any(self, rng, n_rows, size):
         return self.draw((), rng, n_rows, 1, size)[0]
 
-    def slices(self, group, bounds):
+    def slices(self, group, batch):
+        (bounds,) = batch
         slices = {
             data.slice: self.take(self._shuffled[data], bounds, data.axis)
             for data in group.data

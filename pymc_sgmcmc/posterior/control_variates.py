@@ -44,7 +44,7 @@ class Batch(NamedTuple):
     """The graphs of one inner step: q (d,), and what is known of its rows.
 
     `slices`: replacements for the row data of all groups; `weights`: N_k / n_k for each group;
-    `rows`: one step's entry from the batch source, for each group.
+    `rows`: one step's entry of the batch source's `draw`, for each group.
     """
 
     q: TensorVariable

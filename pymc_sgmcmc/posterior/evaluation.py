@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pytensor
@@ -75,7 +76,7 @@ class Evaluation:
         return function(
             # Copy: Numba compiles again for an array that is read-only or not contiguous.
             *(np.array(number, self._dtype) for number in (q, exact_weight, *weights)),
-            *(np.ascontiguousarray(row, np.int64) for row in rows),
+            *(x for group, row in zip(self._groups, rows) for x in group.batch(row)),
         )
 
     def exact(
@@ -140,18 +141,18 @@ class Evaluation:
 def _compiled(energy: EnergyGraph, backend: Backend) -> CompiledGraph:
     """Compile U, its gradient, and slopes if they are kept.
 
-    Inputs are q, the weight of the exact part, the weight of each group, and the rows of each.
+    Inputs are q, the weight of the exact part, the weight of each group, and the batch of each.
     """
     dtype, groups = pytensor.config.floatX, energy.groups
     q = pt.vector("q", dtype=dtype, shape=(energy.size,))
     exact_weight = pt.scalar("exact_weight", dtype=dtype)
     weights = [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in groups]
-    rows = [pt.lvector(f"rows_{group.name}") for group in groups]
+    rows = [group.inputs() for group in groups]
     slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
     outputs = energy.estimator(exact_weight)(q, slices, weights)
     if energy.predictors is not None:
         outputs += energy.row_slopes(q, slices)
-    return CompiledGraph([q, exact_weight, *weights, *rows], outputs, backend)
+    return CompiledGraph([q, exact_weight, *weights, *chain(*rows)], outputs, backend)
 
 
 def count_operations(energy: EnergyGraph) -> int:

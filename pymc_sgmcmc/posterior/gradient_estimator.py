@@ -1,7 +1,8 @@
 """Estimates of U and its gradient for the kernel: from one batch, in the sampler's coordinates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytensor
@@ -66,8 +67,8 @@ class Estimator:
     def bind(self, numbers: Mapping[str, TensorVariable]) -> Callable:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
 
-        `rows`: one step's entry from the batch source, for each group; `weights`: N_k / n_k for
-        each group.
+        `rows`: one step of what the batch source gives, for all groups one after the other;
+        `weights`: N_k / n_k for each group.
         """
         metric = self._metric
         if metric is not None:
@@ -76,12 +77,15 @@ class Estimator:
 
         def estimate(z, rows, weights):
             q = z if metric is None else numbers["centre"] + metric.times(z)
-            slices = {}
-            for group, row in zip(self.groups, rows, strict=True):
-                slices |= self._source.slices(group, row)
+            batches, slices = self._by_group(rows), {}
+            for group, batch in zip(self.groups, batches, strict=True):
+                slices |= self._source.slices(group, batch)
             value, gradient = self._whole(q, slices, weights)
             if self._variate is not None:
-                on, batch = numbers["control"], Batch(q, slices, weights, rows)
+                on, batch = (
+                    numbers["control"],
+                    Batch(q, slices, weights, [one[0] for one in batches]),
+                )
                 gradient = self._variate.less_anchor(gradient, batch, numbers, on)
                 gradient = gradient + on * numbers["anchor_gradient"]
             if metric is not None:
@@ -89,6 +93,11 @@ class Estimator:
             return value, gradient
 
         return estimate
+
+    def _by_group(self, rows: Sequence[TensorVariable]) -> list[Sequence[TensorVariable]]:
+        """Return the batch of each group, of all that follow one another in `rows`."""
+        ends = np.cumsum([len(group.inputs()) for group in self.groups]).tolist()
+        return [rows[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _in_numbers(metric: Metric) -> dict[str, np.ndarray]:

@@ -122,7 +122,7 @@ def _gradient(energy: EnergyGraph, groups: Sequence[RowGroup]) -> Callable:
     """Return the gradient of U as a function of q, and of the rows of each of `groups`."""
     q = pt.vector("q", dtype=pytensor.config.floatX, shape=(energy.size,))
     rows = [pt.lvector() for _ in groups]
-    slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
+    slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices([row]).items()}
     _, gradient = energy.estimator()(q, slices, [pt.ones(()) for _ in groups])
     function = interpreted([q, *rows], [gradient])
     return lambda at, *rows: function(np.asarray(at, pytensor.config.floatX), *rows)[0]

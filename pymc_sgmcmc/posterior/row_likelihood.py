@@ -51,7 +51,7 @@ class RowTerm:
         self.name, self._group = rv.name, group
         rows = pt.lvector("rows")
         if group is not None:
-            term = clone_replace(term, group.slices(rows), rebuild_strict=False)
+            term = clone_replace(term, group.slices([rows]), rebuild_strict=False)
         leaves = set(graph_inputs([term]))
         self._values = [var for var in model.value_vars if var in leaves]
         inputs = self._values if group is None else [*self._values, rows]

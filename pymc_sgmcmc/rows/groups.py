@@ -1,8 +1,11 @@
 """Likelihoods as functions of their rows: sliced data and sliced terms."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
 
+import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
@@ -11,6 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.take_rows import take_rows
 from pymc_sgmcmc.rows.computed import Computed
+from pymc_sgmcmc.rows.readers import RowReader, reader_of
 
 __all__ = ["RowData", "RowGroup", "join_groups", "row_data"]
 
@@ -28,6 +32,8 @@ class RowData:
     slice : TensorVariable
     computed : Computed, optional
         The function of data whose value `source` is; None if `source` is data itself.
+    reader : RowReader, optional
+        Reads the rows, of which `source` holds the first; None: `source` has all of them.
     """
 
     name: str
@@ -35,10 +41,12 @@ class RowData:
     axis: int
     slice: TensorVariable
     computed: Computed | None = None
+    reader: RowReader | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.source.get_value(borrow=True).shape
+        """The shape of all rows."""
+        return (self.reader or self.source.get_value(borrow=True)).shape
 
     def take(self, rows: TensorVariable) -> TensorVariable:
         """Return the slice at the given rows."""
@@ -87,9 +95,51 @@ class RowGroup:
             )
         return lengths[0]
 
-    def slices(self, rows: TensorVariable) -> dict[Variable, Variable]:
-        """Return replacements that put the given rows into `terms`."""
-        return {data.slice: data.take(rows) for data in self.data}
+    def inputs(self) -> list[TensorVariable]:
+        """Return variables for a batch: indices of its rows, and rows of data that are read."""
+        read = [data.slice.type(f"{data.name}_read") for data in self._read]
+        return [pt.lvector(f"rows_{self.name}"), *read]
+
+    def batch(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return values of `inputs` for the rows with the given indices, of any shape."""
+        read = [np.asarray(data.reader.read(rows), data.slice.dtype) for data in self._read]
+        return [np.ascontiguousarray(rows, np.int64), *read]
+
+    def slices(self, inputs: Sequence[TensorVariable]) -> dict[Variable, Variable]:
+        """Return replacements that put the rows of `inputs` into `terms`."""
+        rows, *read = inputs
+        held = {data.slice: data.take(rows) for data in self.data if data.reader is None}
+        return held | dict(zip((data.slice for data in self._read), read, strict=True))
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """How many numbers the inputs have for one row."""
+        return 1 + sum(prod(data.shape[1:]) for data in self._read)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether no data are read."""
+        return not self._read
+
+    @cached_property
+    def _read(self) -> list[RowData]:
+        return [data for data in self.data if data.reader is not None]
+
+    def with_readers(self) -> "RowGroup":
+        """Return the group on all rows of the readers that data stand for.
+
+        Raise NotImplementedError if an axis other than the first has the rows of a reader.
+        """
+        if not any(reader_of(data.source) for data in self.data):
+            return self
+        for data in self.data:
+            if reader_of(data.source) and data.axis:
+                raise NotImplementedError(
+                    f"{data.name} has its rows on axis {data.axis}: those that are read from "
+                    "elsewhere are on axis 0."
+                )
+        data = tuple(replace(data, reader=reader_of(data.source)) for data in self.data)
+        return replace(self, data=data)
 
 
 def join_groups(name: str, parts: Sequence[RowGroup]) -> RowGroup:

@@ -209,7 +209,8 @@ def _by_rows(plans: Sequence[Plan]) -> dict[RowGroup, BatchRequest]:
                 "batch size (or None: exact)."
             )
         name = rows_of if isinstance(rows_of, str) else sharing[0].request.variable.name
-        groups[join_groups(name, [plan.group for plan in sharing])] = sharing[0].request
+        group = join_groups(name, [plan.group for plan in sharing])
+        groups[group.with_readers()] = sharing[0].request
     return groups
 
 

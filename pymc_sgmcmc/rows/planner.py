@@ -20,6 +20,7 @@ from pymc_sgmcmc.rows.groups import RowData, RowGroup
 from pymc_sgmcmc.rows.model_terms import ModelTerms
 from pymc_sgmcmc.rows.moved_indices import with_indices_at_data
 from pymc_sgmcmc.rows.parts import Part
+from pymc_sgmcmc.rows.readers import reader_of
 from pymc_sgmcmc.rows.requests import BatchRequest
 from pymc_sgmcmc.rows.selection import NotByRow
 from pymc_sgmcmc.rows.separation import prove_separation
@@ -84,7 +85,9 @@ class Planner:
 
     def __init__(self, model_terms: ModelTerms, axes: Mapping[str, int | None], apart: bool = True):
         self._apart, self._model_terms, self._model = apart, model_terms, model_terms.model
-        self._dependence = Dependence(model_terms.shared.values(), model_terms.point)
+        # Functions of rows that are read stay in the graph of a batch, like those of what moves.
+        read = [data for data in model_terms.data if reader_of(data)]
+        self._dependence = Dependence([*model_terms.shared.values(), *read], model_terms.point)
         self._data = SlicedData(model_terms, axes, self._dependence)
 
     def shape_of(self, variable: TensorVariable) -> tuple[int, ...]:

@@ -71,7 +71,7 @@ class _Proof:
     def __init__(self, group: RowGroup, term, axis: int, shared, rng: np.random.Generator):
         self._group, self._axis, self._shared, self._rng = group, axis, shared, rng
         rows = pt.lvector("rows")
-        sliced = clone_replace(list(group.terms), group.slices(rows), rebuild_strict=False)
+        sliced = clone_replace(list(group.terms), group.slices([rows]), rebuild_strict=False)
         leaves = graph_inputs([term, *sliced])
         self._values = [
             leaf

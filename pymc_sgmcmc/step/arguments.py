@@ -177,7 +177,9 @@ class Arguments:
         if self.tunes_batches(model):
             largest = [largest_batch(n) for n in lengths]
         if name == "auto":
-            name = "blocks" if len(lengths) and min(lengths) >= MANY_ROWS else "random"
+            are_many = len(lengths) and min(lengths) >= MANY_ROWS
+            in_memory = all(group.is_in_memory for group in target.groups)
+            name = "blocks" if are_many and in_memory else "random"
         return SOURCES[name](target.groups, largest, target.others)
 
     def coordinates(self, size: int) -> Coordinates:
