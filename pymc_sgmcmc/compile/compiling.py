@@ -9,6 +9,7 @@ import logging
 import os
 import warnings
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from threading import RLock
 
 import pytensor
@@ -82,11 +83,15 @@ def _compiler_flags():
     )
 
 
+@cache  # the advice is given once
 def _wheel():
     try:
         import scipy_openblas32
     except ImportError:
-        _log.debug("no BLAS for PyTensor's C code: scipy-openblas32 is not installed")
+        _log.info(
+            "PyTensor has found no BLAS for its C code, and matrix products are slow. "
+            "pip install scipy-openblas32 brings one; so does PyTensor from conda-forge."
+        )
         return None
     return scipy_openblas32
 

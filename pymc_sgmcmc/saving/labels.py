@@ -79,6 +79,8 @@ def _zone(moment: Any) -> str | float | bool | None:
         return None
     if isinstance(zone, ZoneInfo) and zone.key:
         return zone.key
+    if type(zone).__module__.startswith("pytz") and zone.zone:  # what pandas 2 makes of a name
+        return zone.zone
     if type(zone) is datetime.timezone:
         return zone.utcoffset(None).total_seconds()
     return False
