@@ -18,7 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.compile.take_rows import take_rows
 from pymc_sgmcmc.rows.groups import RowData, RowGroup
 
-__all__ = ["SOURCES", "BatchSource", "Blocks", "Epochs", "Random"]
+__all__ = ["SOURCES", "BatchSource", "Blocks", "Epochs", "Random", "remembers"]
 
 State = tuple[int, ...]
 
@@ -233,3 +233,8 @@ def _shuffled(seed: int, n_rows: int) -> np.ndarray:
 
 
 SOURCES: dict[str, type[BatchSource]] = {"random": Random, "epochs": Epochs, "blocks": Blocks}
+
+
+def remembers(name: str) -> bool:
+    """Return whether batches of the source of that name depend on those before them."""
+    return name in SOURCES and not SOURCES[name].independent

@@ -12,6 +12,7 @@ from pymc_sgmcmc._utils.validation import DEFAULT
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, gain
 from pymc_sgmcmc.dynamics.momentum import Momentum
+from pymc_sgmcmc.posterior.batch_sources import remembers
 from pymc_sgmcmc.step.arguments import GRADIENTS
 from pymc_sgmcmc.step.step_method import SGMCMC
 
@@ -148,11 +149,12 @@ class AMAGOLD(SGMCMC):
     def complete(cls, own, shared):
         if "noise_estimate" in shared:
             raise TypeError("AMAGOLD corrects gradient noise exactly: leave out noise_estimate.")
-        gradient = shared.get("gradient")
-        if shared.get("batches") == "epochs" or gradient == "svrg":
+        gradient, batches = shared.get("gradient"), shared.get("batches", DEFAULT)
+        if remembers(batches) or gradient == "svrg":
+            given = "gradient='svrg'" if gradient == "svrg" else f"batches={batches!r}"
             raise ValueError(
-                "AMAGOLD is exact where gradients do not remember the chain: batches='epochs' and "
-                "gradient='svrg' do. Use batches='random' and gradient='control_variate'."
+                f"AMAGOLD is exact where gradients do not remember the chain, and those of {given} "
+                "do. Use batches='random' and gradient='control_variate'."
             )
         has_step = shared.get("step_size") is not None
         gradient = gradient or ("plain" if has_step else "control_variate")

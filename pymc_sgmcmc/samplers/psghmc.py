@@ -12,7 +12,8 @@ from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
 from pymc_sgmcmc.dynamics.splittings import ornstein_uhlenbeck, virial
-from pymc_sgmcmc.step.arguments import not_for_epochs
+from pymc_sgmcmc.posterior.batch_sources import remembers
+from pymc_sgmcmc.step.arguments import needs_independence
 from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["PSGHMC"]
@@ -148,8 +149,8 @@ class PSGHMC(SGMCMC):
     @classmethod
     def complete(cls, own, shared):
         estimate = shared.pop("noise_estimate", DEFAULT)
-        if estimate == "metric" and shared.get("batches") == "epochs":
-            raise not_for_epochs(estimate)
+        if estimate == "metric" and remembers(shared.get("batches", DEFAULT)):
+            raise needs_independence(estimate, shared["batches"])
         has_step = shared.get("step_size") is not None
         plain = has_step and shared.get("gradient", "plain") == "plain"
         subtracts = estimate == "metric" or (estimate == DEFAULT and plain)

@@ -36,13 +36,13 @@ from pymc_sgmcmc.compile.backend import BACKENDS, Backend
 from pymc_sgmcmc.dynamics.hyperparameters import constraints_of, hyperparameter
 from pymc_sgmcmc.dynamics.schedules import STEP_SIZE, Constant, Schedule, as_schedule
 from pymc_sgmcmc.model.full_data import minibatches
-from pymc_sgmcmc.posterior.batch_sources import SOURCES, BatchSource
+from pymc_sgmcmc.posterior.batch_sources import SOURCES, BatchSource, remembers
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.requests import AUTO
 from pymc_sgmcmc.tuning.choice import largest_batch
 from pymc_sgmcmc.tuning.tuned import Plan
 
-__all__ = ["GRADIENTS", "SHARED", "Arguments", "not_for_epochs"]
+__all__ = ["GRADIENTS", "SHARED", "Arguments", "needs_independence"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
@@ -92,8 +92,8 @@ class Arguments:
     def __post_init__(self):
         if not is_auto(self.resolved_noise_estimate):
             return
-        if self.resolved_batches == "epochs":
-            raise not_for_epochs(self.resolved_noise_estimate)
+        if remembers(self.resolved_batches):
+            raise needs_independence(self.resolved_noise_estimate, self.batches)
         if self.schedule is not None and not isinstance(self.schedule, Constant):
             raise ValueError(
                 f"noise_estimate='auto' with step_size={self.step_size!r}: what is to be "
@@ -133,7 +133,7 @@ class Arguments:
     @property
     def resolved_noise_estimate(self) -> Any:
         """The noise estimate, a rate, or "auto"."""
-        if is_default(self.noise_estimate) and self.resolved_batches == "epochs":
+        if is_default(self.noise_estimate) and remembers(self.resolved_batches):
             return 0.0
         return self._resolved(self.noise_estimate, 0.0)
 
@@ -243,9 +243,9 @@ SHARED = constraints_of(Arguments)
 """What each argument that all samplers share may be."""
 
 
-def not_for_epochs(noise_estimate: str) -> ValueError:
+def needs_independence(noise_estimate: str, batches: str) -> ValueError:
     """Return the error where noise would be subtracted that has no such formula."""
     return ValueError(
         f"noise_estimate={noise_estimate!r} is for batches drawn independently: the noise of "
-        "batches='epochs' is not. Leave it out, or use batches='random'."
+        f"batches={batches!r} is not. Leave it out, or use batches='random'."
     )
