@@ -24,7 +24,7 @@ def draws(n, seed=1, d=D):
 
 
 def filled(index, z, ndim):
-    window = Window.start(index, z.shape[1], ndim)
+    window = Window.start(index, z.shape[1], dense=ndim == 2)
     for draw in z:
         window = window.add(draw)
     return window
