@@ -3,8 +3,11 @@
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.fg import FunctionGraph
 
 from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.c_linker import OneFunction
+from pymc_sgmcmc.compile.compiling import compiling
 
 pytestmark = pytest.mark.additions
 
@@ -20,3 +23,15 @@ def test_graphs_that_differ_in_the_order_of_outputs_and_constants_have_code_of_t
     for order in ((0, 1), (1, 0)):
         found = C.function([x], [outputs[i] for i in order])(np.array([5.0, 6.0]))
         np.testing.assert_array_equal(found, [values[i] for i in order])
+
+
+def test_an_input_that_pytensor_has_forgotten():
+    """Rewriting the loop of a Gaussian process, PyTensor 2 forgot an input that was not used."""
+    x, unused = pt.dvector("x"), pt.dvector("unused")
+    fgraph = FunctionGraph([x, unused], [x + 1], clone=False)
+    del fgraph.clients[unused]
+    with compiling():
+        function, (given, _), (result,) = OneFunction().accept(fgraph).make_thunk()[:3]
+    given.storage[0] = np.array([1.0, 2.0])
+    function()
+    np.testing.assert_array_equal(result.storage[0], [2.0, 3.0])

@@ -95,4 +95,6 @@ class _Joined(CLinker):
 
 
 def _joined(fgraph, no_recycling) -> CLinker:
+    for given in fgraph.inputs:  # PyTensor 2's rewrites may forget one that is not used
+        fgraph.clients.setdefault(given, [])
     return _Joined().accept(fgraph, no_recycling)
