@@ -46,7 +46,8 @@ numpydoc_validation_checks = {
     "PR08",  # "h > 0, ..."
 }
 numpydoc_validation_exclude = {
-    r"\.(Algorithm|Metric|SGMCMC|Schedule|Annealing|Check)\.",  # methods say in sentences what they take
+    # Methods say in sentences what they take.
+    r"\.(Algorithm|Metric|SGMCMC|Schedule|Annealing|Check)\.",
     r"\.(Algorithm|Check|SteinDiscrepancy)$",  # read, not made: they have attributes
     r"\.(RMSProp|Cooling|Context)$",  # parts, not made by users
     r"\.distributions\.",  # their signature is that of all distributions of PyMC
