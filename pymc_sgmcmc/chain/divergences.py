@@ -116,11 +116,12 @@ class Bounds(NamedTuple):
 
     def exceeded(self, output: KernelOutput) -> bool:
         """Return whether a draw exceeds the bounds; NaN, for a missing quantity, does not."""
+        friction = output.thermostat
         return (
             output.reach > self.reach
             or output.largest_energy > self.energy
-            or output.thermostat > self.most_friction
-            or output.thermostat < self.least_friction
+            or friction > self.most_friction
+            or friction < self.least_friction
         )
 
 

@@ -33,7 +33,10 @@ class Monitor:
 
     def start_sums(self, state: ChainState, frame: Frame, q: np.ndarray) -> None:
         """Start sums where they are to start, before a draw from `q`."""
-        draws, to_coordinates = state.running_sums.draws, self._parts.to_coordinates
+        draws = state.running_sums.draws
+        if draws and state.is_monitored:
+            return
+        to_coordinates = self._parts.to_coordinates
         if not state.tune and not state.is_monitored:
             state.evidence = inspect_end_of_tuning(state.evidence, self.inputs(state, frame, q))
             state.is_monitored = True

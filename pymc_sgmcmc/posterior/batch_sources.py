@@ -63,7 +63,8 @@ class BatchSource(ABC):
 
     def batch(self, k: int, entries: np.ndarray) -> list[np.ndarray]:
         """Return what compiled code is given for `entries` of `draw`: them, and rows of readers."""
-        return self.groups[k].batch(entries)
+        group = self.groups[k]
+        return [entries] if group.is_in_memory else group.batch(entries)
 
     def slices(self, group: RowGroup, batch: Sequence[TensorVariable]) -> dict[Variable, Variable]:
         """Return replacements for the row data of `group`, given one step of `batch`."""

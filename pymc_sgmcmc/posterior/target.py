@@ -103,7 +103,7 @@ class Target:
         self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, kept)
         self.size = self.energy.size
         self._total_sizes = total_sizes(model, self.model)
-        self._examined, self._storage = model_terms.arrays(), self._data_storage()
+        self._watched = self._watching(model_terms.arrays())
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
 
     @property
@@ -120,10 +120,10 @@ class Target:
         for total in self._total_sizes:
             total.check()
         lengths, data = self.check_lengths(), self.model_terms.arrays()
-        self._storage = self._data_storage()
+        self._watched = self._watching([before for _, before in self._watched])
         if self.data_changed():
             self.likelihoods.prove_again()
-            self._examined, self._slopes = data, None
+            self._watched, self._slopes = self._watching(data), None
         return lengths
 
     def data_changed(self) -> bool:
@@ -131,14 +131,15 @@ class Target:
 
         `pm.set_data` in a callback replaces them, or a step method that imputes data.
         """
-        for storage, before in zip(self._storage, self._examined, strict=True):
-            if storage[0] is not before:  # a plain loop for speed: called at every draw
+        for storage, before in self._watched:  # a plain loop for speed: called at every draw
+            if storage[0] is not before:
                 return True
         return False
 
-    def _data_storage(self) -> list[list[np.ndarray]]:
-        """Return the storage of the model's shared variables, each a list of one array."""
-        return [leaf.container.storage for leaf in self.model_terms.data]
+    def _watching(self, arrays: list[np.ndarray]) -> list[tuple[list[np.ndarray], np.ndarray]]:
+        """Return the storage, a list, of each of the model's data with the array examined."""
+        storage = [leaf.container.storage for leaf in self.model_terms.data]
+        return list(zip(storage, arrays, strict=True))
 
     @cached_property
     def others(self) -> frozenset[SharedVariable]:

@@ -116,7 +116,7 @@ class RowGroup:
         """How many numbers the inputs have for one row."""
         return 1 + sum(prod(data.shape[1:]) for data in self._read)
 
-    @property
+    @cached_property
     def is_in_memory(self) -> bool:
         """Whether no data are read."""
         return not self._read
