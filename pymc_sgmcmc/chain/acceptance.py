@@ -14,14 +14,11 @@ def refresh_energy(parts: Parts, state: ChainState, q: np.ndarray, *, moved: boo
 
     `moved`: other step methods, or new data, may have changed U since the last draw.
     """
-    kept = parts.algorithm.kept_energy
-    if not kept:
-        return
     carried = parts.carried(state)
     if moved or np.isnan(carried["u"]):
         u, g = parts.target.value_and_gradient(q)
         now = {"u": u}
-        if "g" in kept:
+        if "g" in parts.algorithm.kept_energy:
             now["g"] = state.tuned.coordinates.metric.pull(g)
         state.carried = tuple((carried | now).values())
 
@@ -29,10 +26,8 @@ def refresh_energy(parts: Parts, state: ChainState, q: np.ndarray, *, moved: boo
 def accept_or_reject(
     parts: Parts, state: ChainState, q: np.ndarray, end: Trajectory, rng: np.random.Generator
 ) -> Trajectory:
-    """Return the end of a draw from `q`, or its start again, if the algorithm rejects it."""
+    """Return the finite end of a draw from `q`, or its start again, if the algorithm rejects it."""
     output = end.output
-    if not (parts.algorithm.accepts_draws and output.is_finite):
-        return end
     before = parts.carried(state)
     after = dict(zip(before, output.state, strict=True))
     position = parts.to_position(output.q, state.tuned)

@@ -98,9 +98,11 @@ class Chain:
             self._examine_data()
         frame = self.frame
         self._monitor.start_sums(state, frame, q)
-        refresh_energy(parts, state, q, moved=changed or bool(parts.target.shared))
+        if parts.algorithm.kept_energy:
+            refresh_energy(parts, state, q, moved=changed or bool(parts.target.shared))
         end = advance(parts, state, frame, q, rng)
-        end = accept_or_reject(parts, state, q, end, rng)
+        if parts.algorithm.accepts_draws and end.output.is_finite:
+            end = accept_or_reject(parts, state, q, end, rng)
         output, bounds = end.output, state.evidence.bounds
         finite = output.is_finite and not bounds.exceeded(output)
         alarm = alarm or parts.algorithm.alarm(

@@ -2,7 +2,6 @@
 
 import logging
 from copy import copy
-from operator import itemgetter
 from threading import get_ident
 from typing import Any, ClassVar, Self
 
@@ -237,7 +236,6 @@ class SGMCMC(CheckedArguments, ChainStep):
         # PyMC has read the dtype of this array in memory; ZarrTrace reads its shape here.
         stats |= {"running_sums": (np.float64, list(SUMS_DTYPE.shape))}
         self.stats_dtypes_shapes = stats
-        self._reported = itemgetter(*stats)
 
     @property
     def algorithm(self) -> Algorithm:
@@ -287,9 +285,10 @@ class SGMCMC(CheckedArguments, ChainStep):
         q, stats = self.chain.draw(q0.data, self.rng)
         if owner.thread != thread:  # another has started a chain meanwhile
             owner.refuse(self.name)
-        return RaveledVars(q, q0.point_map_info), [
-            dict(zip(self.stats_dtypes_shapes, self._reported(stats)))
-        ]
+        names = self.stats_dtypes_shapes
+        if len(stats) > len(names):  # an algorithm without momentum, say, has no temperature
+            stats = {name: stats[name] for name in names}
+        return RaveledVars(q, q0.point_map_info), [stats]
 
     @staticmethod
     def competence(var, has_grad):
