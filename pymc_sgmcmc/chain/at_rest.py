@@ -100,8 +100,7 @@ def noise_batches(parts: Parts, state: ChainState, lengths: np.ndarray, wanted: 
     """Return how many batches to look at in bounded memory: two or more, or one of all rows."""
     if not is_noisy(parts.source, lengths, state.tuned):
         return 1
-    widest = max(parts.kernel.n_noise * parts.target.size, *parts.numbers_in_batches(state.tuned))
-    return max(2, min(wanted, BLOCK // widest))
+    return max(2, min(wanted, BLOCK // parts.numbers_in_a_step(state.tuned)))
 
 
 def gradient_variance(

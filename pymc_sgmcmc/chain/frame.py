@@ -57,9 +57,9 @@ def frame_of(parts: Parts, state: ChainState, lengths: np.ndarray) -> Frame:
     tuned = state.tuned
     context = context_of(parts.source, state, lengths, parts.coming_step_size(state))
     coefficients = arrays(parts.algorithm.coefficients(context))
-    numbers = max(parts.kernel.n_noise * parts.target.size, *parts.numbers_in_batches(tuned), 1)
     fixed = fixed_inputs(parts, tuned, lengths, coefficients)
-    return Frame(tuned, lengths, coefficients, fixed, max(1, BLOCK // numbers))
+    block = max(1, BLOCK // parts.numbers_in_a_step(tuned))
+    return Frame(tuned, lengths, coefficients, fixed, block)
 
 
 def fixed_inputs(

@@ -94,10 +94,11 @@ class Parts:
         """Return whether these inner steps are without noise; None: none ever is."""
         return None if self.schedule is None else self.schedule.explores(counts)
 
-    def numbers_in_batches(self, tuned: Tuned) -> list[int]:
-        """Return how many numbers the kernel is given for an inner step's batch of each group."""
+    def numbers_in_a_step(self, tuned: Tuned) -> int:
+        """Return the length of the longest input of an inner step: its normals, or a batch."""
         sizes = zip(self.target.groups, tuned.batch_sizes, strict=True)
-        return [group.numbers_in_a_row * size for group, size in sizes]
+        batches = [group.numbers_in_a_row * size for group, size in sizes]
+        return max(1, self.kernel.n_noise * self.target.size, *batches)
 
     def to_coordinates(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:
         """Return the sampler's coordinates z of the position `q`."""

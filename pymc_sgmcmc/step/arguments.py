@@ -177,9 +177,9 @@ class Arguments:
         if self.tunes_batches(model):
             largest = [largest_batch(n) for n in lengths]
         if name == "auto":
-            are_many = len(lengths) and min(lengths) >= MANY_ROWS
             in_memory = all(group.is_in_memory for group in target.groups)
-            name = "blocks" if are_many and in_memory else "random"
+            are_many = len(lengths) and min(lengths) >= MANY_ROWS and in_memory
+            name = "blocks" if are_many else "random"
         return SOURCES[name](target.groups, largest, target.others)
 
     def coordinates(self, size: int) -> Coordinates:
@@ -191,8 +191,7 @@ class Arguments:
         if metric is None:
             return identity(size)
         if isinstance(metric, str):
-            dense = metric == "dense" or (metric == "auto" and size <= DENSE)
-            return identity(size, dense=dense)
+            return identity(size, dense=metric == "dense" or (metric == "auto" and size <= DENSE))
         if isinstance(metric, Metric):
             if np.shape(metric.scales) != (size,):
                 raise ValueError(
