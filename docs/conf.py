@@ -42,7 +42,7 @@ numpydoc_validation_checks = {
     "ES01",  # a summary that says all is enough
     "SA01",  # texts link to what is related where they speak of it
     "SS05",  # a class is named by a noun
-    "PR02",  # step methods say again what they change of SGMCMC's; tests/test_docstrings.py looks
+    "PR02",  # step methods say again what they change of SGMCMC's: test_docstrings.py looks
     "PR08",  # "h > 0, ..."
 }
 numpydoc_validation_exclude = {

@@ -17,6 +17,8 @@ os.environ.setdefault("NUMBA_OPT", "1")
 import pytensor
 import pytest
 
+from tests.tiers import Compilations, sort_into_tiers
+
 precompile()
 gc.set_threshold(100_000, 20, 50)  # the collector took a fifth of the time
 pytensor.config.traceback__limit = 0  # where each variable of a graph was made
@@ -28,6 +30,29 @@ def frozen_heap():
     """What PyMC imports, and earlier files leave, is not searched for cycles again and again."""
     gc.collect()
     gc.freeze()
+
+
+compilations = Compilations()
+
+
+def pytest_collection_modifyitems(items):
+    """Units first."""
+    sort_into_tiers(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Watch the compilers, before the fixtures of a test are set up."""
+    compilations.begin()
+    return (yield)
+
+
+@pytest.fixture(autouse=True)
+def units_compile_nothing(request):
+    """Compilers take seconds: what needs them has the mark."""
+    yield
+    if request.node.get_closest_marker("unit"):
+        assert not compilations.seen, "it compiles: mark it with pytest.mark.compiled"
 
 
 def pytest_runtest_setup(item):

@@ -1,8 +1,8 @@
 """All that this package uses of PyTensor without a promise: private and undocumented names.
 
 Seen in PyTensor 2.38 and 3.3. The other modules of this package take these names from here alone.
-`tests/test_internals.py` lists them, with what each is for, and says in milliseconds which of them
-another version lacks. What 2 and 3 do differently on purpose is in `pytensor_versions`.
+`tests/compile/test_internals.py` lists them, with what each is for, and says in milliseconds which
+of them another version lacks. What 2 and 3 do differently on purpose is in `pytensor_versions`.
 
 Names of Numba, `numba_njit`, `register_funcify_and_cache_key`, `numba_core_rv_funcify` and
 `NumbaPerformanceWarning`, are imported when they are asked for, which takes seconds.

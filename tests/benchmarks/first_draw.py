@@ -29,7 +29,7 @@ def child(backend, begin):
     from tests.benchmarks.nothing import Nothing
     from tests.benchmarks.problems import PROBLEMS
     from tests.benchmarks.with_pymc import logistic, step_method
-    from tests.samplers import sample
+    from tests.cases import sample
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     problem = PROBLEMS["logistic"]

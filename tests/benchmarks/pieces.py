@@ -112,7 +112,7 @@ def child(name, only):
     import pymc as pm
 
     from pymc_sgmcmc import SGNHT
-    from tests.samplers import sample
+    from tests.cases import sample
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warm_up()

@@ -27,7 +27,7 @@ def child(repeats):
     from tests.benchmarks.nothing import Nothing, Stored
     from tests.benchmarks.problems import PROBLEMS
     from tests.benchmarks.with_pymc import linear, step_method
-    from tests.samplers import sample
+    from tests.cases import sample
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     problem = replace(PROBLEMS["linear"], steps=1)

@@ -1,0 +1,39 @@
+"""Whole graphs as one function in C, whose compiled code is used again where graphs are alike."""
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.fg import FunctionGraph
+
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.c_linker import OneFunction
+from pymc_sgmcmc.compile.compiling import compiling
+
+pytestmark = pytest.mark.additions
+
+C = Backend("c")
+
+
+@pytest.mark.compiled
+def test_graphs_that_differ_in_the_order_of_outputs_and_constants_have_code_of_their_own():
+    """PyTensor's own key of compiled code is the same for both."""
+    x = pt.dvector("x")
+    more = x + np.array([1.0, 2.0])
+    less = more * np.array([3.0, 4.0])
+    outputs, values = (more, less), (np.array([6.0, 8.0]), np.array([18.0, 32.0]))
+    for order in ((0, 1), (1, 0)):
+        found = C.function([x], [outputs[i] for i in order])(np.array([5.0, 6.0]))
+        np.testing.assert_array_equal(found, [values[i] for i in order])
+
+
+@pytest.mark.compiled
+def test_an_input_that_pytensor_has_forgotten():
+    """Rewriting the loop of a Gaussian process, PyTensor 2 forgot an input that was not used."""
+    x, unused = pt.dvector("x"), pt.dvector("unused")
+    fgraph = FunctionGraph([x, unused], [x + 1], clone=False)
+    del fgraph.clients[unused]
+    with compiling():
+        function, (given, _), (result,) = OneFunction().accept(fgraph).make_thunk()[:3]
+    given.storage[0] = np.array([1.0, 2.0])
+    function()
+    np.testing.assert_array_equal(result.storage[0], [2.0, 3.0])
