@@ -118,6 +118,7 @@ def test_integers_are_upper_halves_of_products(bound):
     assert out.tolist() == [word * bound >> 64 for word in words.tolist()]
 
 
+@pytest.mark.compiled
 @DTYPES
 @pytest.mark.parametrize("size", [1, MANY - 1, MANY + 1, 2 * PIECE + 3])
 def test_all_are_filled(dtype, size):
@@ -130,11 +131,9 @@ def test_all_are_filled(dtype, size):
 
 
 @DTYPES
-def test_few_are_those_of_numpy_in_the_same_memory(dtype):
-    noise, generator = Noise(20, dtype), rng(3)
-    first = noise.draw(rng(3), 0, 0, (4, 1, 5))
-    np.testing.assert_array_equal(first, generator.standard_normal((4, 1, 5), dtype))
-    assert np.shares_memory(first, noise.draw(rng(4), 0, 0, (2, 1, 5)))
+def test_few_are_those_of_numpy(dtype):
+    drawn = Noise(20, dtype).draw(rng(3), 0, 0, (4, 1, 5))
+    np.testing.assert_array_equal(drawn, rng(3).standard_normal((4, 1, 5), dtype))
 
 
 @DTYPES
