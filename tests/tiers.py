@@ -52,9 +52,11 @@ class Compilations:
         if getattr(method, "watched", False):
             return
 
-        def watched(*args, **kwargs):
-            self.seen.append(language)
-            return method(*args, **kwargs)
+        def watched(this, *args, **kwargs):
+            function = getattr(this, "py_func", None)  # of Numba
+            if not getattr(function, "__module__", "").startswith("arviz"):  # at its first call
+                self.seen.append(language)
+            return method(this, *args, **kwargs)
 
         watched.watched = True
         setattr(owner, name, watched)

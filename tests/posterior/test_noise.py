@@ -14,6 +14,7 @@ from pymc_sgmcmc.compile.philox import PIECE, _compiled, box_muller, integers_be
 from pymc_sgmcmc.samplers import SGHMC
 from tests.cases import regression, sample
 from tests.saving.test_resume import assert_same_draws
+from tests.tiers import statistics_but
 
 SIZE = 2**22 + 1  # odd, and in several pieces
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -44,6 +45,7 @@ def check_normal(z):
             assert abs(np.corrcoef(first, second)[0, 1]) < 4.5 / np.sqrt(len(one)), lag
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 @DTYPES
 def test_they_are_normal(dtype):
@@ -136,6 +138,7 @@ def test_few_are_those_of_numpy(dtype):
     np.testing.assert_array_equal(drawn, rng(3).standard_normal((4, 1, 5), dtype))
 
 
+@pytest.mark.compiled
 @DTYPES
 @pytest.mark.parametrize("size", [11, 2 * MANY])
 def test_a_seed_gives_the_same_again_and_others_later(dtype, size):
@@ -171,8 +174,10 @@ def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("kwargs", [{}, {"batches": "epochs"}])
-@pytest.mark.parametrize("block", [frame.BLOCK, 1000])
+@pytest.mark.parametrize(
+    "kwargs", statistics_but([{"batches": "epochs"}], [{}, {"batches": "epochs"}])
+)
+@pytest.mark.parametrize("block", statistics_but([1000], [frame.BLOCK, 1000]))
 def test_draws_do_not_depend_on_what_is_made_ahead(block, kwargs, monkeypatch, tmp_path):
     """Nor on a stop in between."""
     monkeypatch.setattr(frame, "BLOCK", block)
