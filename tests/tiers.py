@@ -54,7 +54,8 @@ class Compilations:
 
         def watched(this, *args, **kwargs):
             function = getattr(this, "py_func", None)  # of Numba
-            if not getattr(function, "__module__", "").startswith("arviz"):  # at its first call
+            # ArviZ has functions that Numba compiles at their first call.
+            if not str(getattr(function, "__module__", None)).startswith("arviz"):
                 self.seen.append(language)
             return method(this, *args, **kwargs)
 
