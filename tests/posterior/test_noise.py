@@ -151,6 +151,7 @@ def test_a_seed_gives_the_same_again_and_others_later(dtype, size):
     assert np.mean(draws[0] == noise.draw(rng(8), 10, 0, (3, 1, size))) < 0.001
 
 
+@pytest.mark.compiled
 @DTYPES
 @pytest.mark.parametrize("kept", [True, False])
 def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
