@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymc_sgmcmc.compile.numba_key import numba_key
 from pymc_sgmcmc.compile.pytensor_internals import numba_njit, register_funcify_and_cache_key
 from pymc_sgmcmc.compile.sparse_dot import SparseDot, SparsePull
 
@@ -23,7 +24,7 @@ def _numba_sparse_dot(op, node, **kwargs):
                     out[i, j] += entries[k] * dense[columns[k], j]
         return out
 
-    return dot, "pymc_sgmcmc-sparse_dot-1"
+    return dot, numba_key(__name__, "dot")
 
 
 @register_funcify_and_cache_key(SparsePull)
@@ -45,4 +46,4 @@ def _numba_sparse_pull(op, node, **kwargs):
                     out[columns[k], j] += entries[k] * dense[i, j]
         return out
 
-    return pull, "pymc_sgmcmc-sparse_pull-1"
+    return pull, numba_key(__name__, "pull")

@@ -5,6 +5,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from pymc_sgmcmc.compile.numba_key import numba_key
 from pymc_sgmcmc.compile.pytensor_internals import numba_njit, register_funcify_and_cache_key
 from pymc_sgmcmc.compile.take_rows import AHEAD, LINES, TakeRows
 
@@ -63,4 +64,4 @@ def _numba_take_rows(op, node, **kwargs):
             copy(out, i, x, row)
         return out
 
-    return take, f"pymc_sgmcmc-take_rows-{ndim}-3"
+    return take, numba_key(__name__, ndim, AHEAD, LINES)

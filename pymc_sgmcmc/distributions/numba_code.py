@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymc_sgmcmc.compile.numba_key import numba_key, version_of
 from pymc_sgmcmc.compile.pytensor_internals import (
     numba_core_rv_funcify,
     numba_njit,
@@ -13,8 +14,7 @@ from pymc_sgmcmc.distributions.uniform_sphere import UniformSphereRV
 from pymc_sgmcmc.distributions.uniform_stiefel import UniformStiefelRV
 from pymc_sgmcmc.distributions.von_mises_fisher import VonMisesFisherRV
 
-VERSION = 1
-"""Version of the code that Numba stores on disk, to be raised with every change."""
+VERSION = version_of(__name__)
 
 _bessel = numba_njit(bessel)
 
@@ -27,7 +27,7 @@ def _numba_bessel(op, node, **kwargs):
     def one(order, k):
         return kind(_bessel(np.float64(order), np.float64(k))[place])
 
-    return one, f"pymc_sgmcmc-bessel-{place}-{kind.__name__}-{VERSION}"
+    return one, numba_key(__name__, place, kind.__name__, numba_key(bessel.__module__))
 
 
 @numba_njit
