@@ -5,7 +5,9 @@ from typing import final
 
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.types import Graph, Keywords
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, Metropolis, where_accepted
 from pymc_sgmcmc.step.refusals import ON_ALL_ROWS, on_all_rows
 from pymc_sgmcmc.step.step_method import SGMCMC
@@ -21,10 +23,15 @@ class MetropolisLangevin(Metropolis):
 
     target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.574)
 
-    def virial(self, q, *state, g, h, gain, temperature):
+    def virial(
+        self, q: Graph, *state: Graph, g: Graph, h: Graph, gain: Graph, temperature: Graph,
+    ) -> Graph | None:  # fmt: skip
         return temperature + 0 * q
 
-    def update(self, q, g, u, factor, acceptance, *, grad, h, noise, gain, temperature):
+    def update(
+        self, q: Graph, g: Graph, u: Graph, factor: Graph, acceptance: Graph, *, grad: Gradient,
+        h: Graph, noise: Normals, gain: Graph, temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         h, z = h * factor, noise()
         proposal = q - h * g + pt.sqrt(2 * h * temperature) * z
         there = [proposal, grad(proposal), grad.potential()]
@@ -91,5 +98,5 @@ class MALA(SGMCMC):
     arguments = ON_ALL_ROWS
 
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         return own, on_all_rows(cls.__name__, shared)

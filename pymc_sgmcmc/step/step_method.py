@@ -154,7 +154,7 @@ class SGMCMC(CheckedArguments, ChainStep):
     stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
     _state_class = SGMCMCState
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         algorithm = cls.algorithm_class
         if algorithm is None:
