@@ -76,4 +76,5 @@ def advance(
     last = {"step_size": step_sizes[-1]} | {name: of[-1] for name, of in planned.items()}
     if explores is not None:
         last["sampling"] = not explores[-1]
+    assert done is not None  # there is one block at least
     return Trajectory(done, last, rows)

@@ -34,10 +34,14 @@ class GradientFrame(Protocol):
         all rows.
     """
 
-    coordinates: Coordinates
-    uses_control_variate: bool
-    anchor: np.ndarray
-    anchor_gradient: np.ndarray
+    @property
+    def coordinates(self) -> Coordinates: ...
+    @property
+    def uses_control_variate(self) -> bool: ...
+    @property
+    def anchor(self) -> np.ndarray: ...
+    @property
+    def anchor_gradient(self) -> np.ndarray: ...
 
 
 class Batch(NamedTuple):

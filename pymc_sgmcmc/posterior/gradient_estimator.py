@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pytensor
@@ -14,7 +15,13 @@ from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.control_variates import Batch, GradientFrame, control_variate_of
 from pymc_sgmcmc.posterior.target import Target
 
-__all__ = ["Estimator"]
+__all__ = ["Estimate", "Estimator"]
+
+Estimate: TypeAlias = Callable[
+    [TensorVariable, Sequence[TensorVariable], Sequence[TensorVariable]],
+    tuple[TensorVariable, TensorVariable],
+]
+"""A function of z, rows and weights that returns graphs of U and its gradient in z."""
 
 
 class Estimator:
@@ -43,7 +50,7 @@ class Estimator:
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """Return the inputs of `bind`, by name."""
-        numbers = {}
+        numbers: dict[str, np.ndarray] = {}
         if self.moves:
             numbers |= {"centre": of.coordinates.centre}
             numbers |= _in_numbers(of.coordinates.metric)
@@ -64,7 +71,7 @@ class Estimator:
             for name, value in self.numbers(of).items()
         }
 
-    def bind(self, numbers: Mapping[str, TensorVariable]) -> Callable:
+    def bind(self, numbers: Mapping[str, TensorVariable]) -> Estimate:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
 
         `rows`: one step of what the batch source gives, for all groups one after the other;

@@ -159,7 +159,7 @@ class Arguments:
         backend: Backend,
     ) -> Target:
         """Return the target, on minibatches where the batch size is automatic and rows separate."""
-        settings = {
+        settings: dict[str, Any] = {
             "rows": self.rows,
             "initial_point": initial_point,
             "backend": backend,

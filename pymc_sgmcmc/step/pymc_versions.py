@@ -16,13 +16,13 @@ class _ChainStart:
     if hasattr(BlockedStep, "setup_chain"):
 
         def setup_chain(self, rng, tune, draws):
-            super().setup_chain(rng, tune, draws)
+            super().setup_chain(rng, tune, draws)  # type: ignore[misc]  # of the other base
             self.start_chain(rng)
 
     else:
 
         def set_rng(self, rng):
-            super().set_rng(rng)
+            super().set_rng(rng)  # type: ignore[misc]  # of the other base
             self.start_chain(rng)
 
 

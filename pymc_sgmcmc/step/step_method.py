@@ -12,7 +12,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_value_vars_from_user_vars
 
 from pymc_sgmcmc._utils.argument_rows import VARS
-from pymc_sgmcmc._utils.arguments import CheckedArguments, rows_of
+from pymc_sgmcmc._utils.arguments import CheckedArguments, Rows, rows_of
 from pymc_sgmcmc._utils.constraints import Instance, Optional
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc.chain.chain import Chain
@@ -140,10 +140,11 @@ class SGMCMC(CheckedArguments, ChainStep):
     50
     """
 
-    arguments: ClassVar = {
+    arguments: ClassVar[Rows] = {
         "vars": VARS,
         "algorithm": Optional(Instance(Algorithm, "an Algorithm: pass one, with its arguments")),
-    } | SHARED
+        **SHARED,
+    }
     algorithm_class: ClassVar[type[Algorithm] | None] = None
     """The algorithm of a sampler, whose hyper-parameters are arguments of it."""
     required: ClassVar[tuple[str, ...]] = ()
@@ -151,7 +152,7 @@ class SGMCMC(CheckedArguments, ChainStep):
     name = "sgmcmc"
     default_tune_steps = 1000
     """Draws of tuning where `pm.sample` is not told."""
-    stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
+    stats_dtypes_shapes: dict[str, tuple[Any, Any]] = STATS
     _state_class = SGMCMCState
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -225,7 +226,7 @@ class SGMCMC(CheckedArguments, ChainStep):
     def __copy__(self) -> Self:
         """Return a step method with a chain of its own: PyMC copies it for population sampling."""
         twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
+        twin.__dict__.update(vars(self))
         twin.chain, twin._owner = copy(self.chain), copy(self._owner)
         return twin
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,10 @@ class Constraint(ABC):
         Description of the accepted values, as in "a positive number".
     """
 
-    words: str
+    if TYPE_CHECKING:  # to be read: an attribute in some, and a property in others
+
+        @property
+        def words(self) -> str: ...
 
     @abstractmethod
     def check(self, name: str, value: Any) -> None:
@@ -88,7 +91,7 @@ class MappingOf(Constraint):
             raise TypeError(f"{name}={shortened(value)} is not a mapping: pass {self.words}.")
 
     def bad(self):
-        return ["x", 3, [("a", 1)], {"a"}, (pair for pair in ()), np.ones(2), object()]
+        return ["x", 3, [("a", 1)], {"a"}, (pair for pair in ""), np.ones(2), object()]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from pymc_sgmcmc._utils.validation import fraction, natural, positive, shortened
 
 __all__ = ["Numbers", "Positive", "Whole", "Zero"]
 
-NOT_NUMBERS = ("a", True, None, 1j, [1.0], {}, np.ones(2), object())
+NOT_NUMBERS: tuple[Any, ...] = ("a", True, None, 1j, [1.0], {}, np.ones(2), object())
 """Values that are not numbers, or hold more than one."""
 
 
@@ -52,7 +53,16 @@ class Whole(Constraint):
             raise ValueError(f"{name}={value!r} must be at least {self.least}.")
 
     def bad(self):
-        return [*NOT_NUMBERS, 1.5, 2.0, "3", np.nan, self.least - 1, -(10**30), (i for i in ())]
+        return [
+            *NOT_NUMBERS,
+            1.5,
+            2.0,
+            "3",
+            np.nan,
+            self.least - 1,
+            -(10**30),
+            (i for i in ""),
+        ]
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,6 @@ class Numbers(Constraint):
             raise ValueError(f"{name}={shortened(value)} must be {kind} and finite.")
 
     def bad(self):
-        bad = ["a", None, True, 1j, [1.0, "b"], {}, object(), (i for i in ()), [[1.0], [1.0, 2.0]],
+        bad = ["a", None, True, 1j, [1.0, "b"], {}, object(), (i for i in ""), [[1.0], [1.0, 2.0]],
                -1.0, np.nan, np.inf, [1.0, -1.0], [np.nan, 1.0], [1.0, np.inf]]  # fmt: skip
         return bad if self.zero else [*bad, 0.0, -0.0, [0.0, 1.0]]
