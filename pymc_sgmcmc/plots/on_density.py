@@ -43,7 +43,7 @@ def draw_contours(ax, flat, grids, density, path) -> None:
     held = ", ".join(f"{100 * part:g}" for part in HELD[::-1])
     ax.add_line(Line2D([], [], color=BLACK, linewidth=0.9, label=f"exact: {held} %"))
     if len(path):
-        _line(ax, *path.T, _FIRST)
+        _line(ax, path[:, 0], path[:, 1], _FIRST)
 
 
 def _levels(density: np.ndarray) -> list[float]:

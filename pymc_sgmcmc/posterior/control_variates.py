@@ -89,7 +89,7 @@ def control_variate_of(target: Target, source: BatchSource) -> ControlVariate:
 class AtAnchor:
     """Compute the gradient of the batch a second time, at the anchor."""
 
-    by_row = frozenset()
+    by_row: frozenset[str] = frozenset()
 
     def __init__(self, target: Target, source: BatchSource):
         self._groups = target.groups
@@ -128,7 +128,7 @@ class KeptSlopes:
         if of.uses_control_variate:
             slopes = self._target.row_slopes(of.anchor)
         elif slopes is None or [*map(len, slopes)] != [*self._target.check_lengths()]:
-            widths = map(len, self._target.energy.predictors)
+            widths = map(len, self._target.energy.predictors or ())
             shapes = zip(self._target.check_lengths(), widths, strict=True)
             slopes = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
         if slopes is not self._slopes:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.metric import Metric
@@ -55,7 +56,7 @@ class Estimator:
             numbers |= {"centre": of.coordinates.centre}
             numbers |= _in_numbers(of.coordinates.metric)
         if self._variate is not None:
-            on = np.float64(of.uses_control_variate)
+            on = np.asarray(of.uses_control_variate, float)
             numbers |= {"anchor_gradient": of.anchor_gradient, "control": on}
             numbers |= self._variate.numbers(of)
         return numbers
@@ -84,7 +85,8 @@ class Estimator:
 
         def estimate(z, rows, weights):
             q = z if metric is None else numbers["centre"] + metric.times(z)
-            batches, slices = self._by_group(rows), {}
+            batches = self._by_group(rows)
+            slices: dict[Variable, Variable] = {}
             for group, batch in zip(self.groups, batches, strict=True):
                 slices |= self._source.slices(group, batch)
             value, gradient = self._whole(q, slices, weights)

@@ -1,7 +1,7 @@
 """Exact gradients at some of the draws, and the sds and means that they imply."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
 
@@ -63,13 +63,13 @@ class ExactGradients:
         return found.embed(straight)
 
     def gradients(
-        self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
+        self, draws: FlatDraws, index: np.ndarray, *, progressbar: bool = True
     ) -> np.ndarray:
         """Return the gradient of U, (m, d), on all rows, at rows `index` (m,) of `draws.flat()`."""
         return self.energies(draws, index, progressbar=progressbar)[1]
 
     def energies(
-        self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
+        self, draws: FlatDraws, index: np.ndarray, *, progressbar: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return U, (m,), and its gradient, (m, d), on all rows, at the draws `index`, (m,).
 
