@@ -20,7 +20,7 @@ def common_variables(
     posteriors = {name: posterior_of(idata, var_names) for name, idata in named.items()}
     origin, *_ = posteriors
     common = [
-        name
+        str(name)
         for name, values in posteriors[origin].items()
         if values.dtype.kind in "biuf" and all(name in data for data in posteriors.values())
     ]

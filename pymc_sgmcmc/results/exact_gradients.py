@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
+from typing import Any
 
 import numpy as np
 from pymc import Model
@@ -94,7 +95,7 @@ class ExactGradients:
 
     def _target_at(self, point: dict[str, np.ndarray]) -> Target:
         vars = self.model.continuous_value_vars
-        settings = {"initial_point": point, "backend": self._backend}
+        settings: dict[str, Any] = {"initial_point": point, "backend": self._backend}
         with _quiet():
             try:
                 return Target(self.model, vars, batch_size=AUTO, **settings)

@@ -7,6 +7,7 @@ regression of gradients on q estimates both for any law of the draws. The idea i
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class GradientRegression:
         """Return the figures in longer vectors, at the positions `which`, and NaN elsewhere."""
         if which.all():
             return self
-        spread = {}
+        spread: dict[str, Any] = {}
         for name in ("variance_ratio", "variance_ratio_error", "mean_error", "mean_error_error"):
             spread[name] = np.full(len(which), np.nan)
             spread[name][which] = getattr(self, name)
@@ -161,8 +162,8 @@ def _jackknife(values: list[np.ndarray]) -> np.ndarray:
     The error of a coordinate is infinite if the value of any block is NaN. All errors are NaN if
     all values are.
     """
-    values = np.array(values)
-    if np.isnan(values).all(axis=0).all():
-        return np.full(values.shape[1], np.nan)
-    spread = np.sum(np.square(values - values.mean(axis=0)), axis=0)
+    each = np.array(values)
+    if np.isnan(each).all(axis=0).all():
+        return np.full(each.shape[1], np.nan)
+    spread = np.sum(np.square(each - each.mean(axis=0)), axis=0)
     return np.nan_to_num(np.sqrt((BLOCKS - 1) / BLOCKS * spread), nan=np.inf)
