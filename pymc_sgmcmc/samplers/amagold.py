@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -19,6 +19,9 @@ from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.posterior.batch_sources import remembers
 from pymc_sgmcmc.step.arguments import GRADIENTS
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, Rows, StepSize
 
 __all__ = ["AMAGOLD"]
 
@@ -154,6 +157,16 @@ class AMAGOLD(SGMCMC):
         "gradient": Optional(Choice((DEFAULT, *GRADIENTS))),
         "noise_estimate": NotTaken("gradient noise is corrected exactly"),
     }
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, friction: float = 1.0,
+            target_accept: float | None = 0.8, batch_size: Rows = ...,
+            batches: Literal["random", "blocks"] = ...,
+            gradient: Literal["plain", "control_variate"] = ...,
+            **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

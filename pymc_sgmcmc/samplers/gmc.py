@@ -1,7 +1,7 @@
 """Geodesic Monte Carlo (Byrne and Girolami, 2013), and in R^d Hamiltonian Monte Carlo."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -14,6 +14,9 @@ from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, Metropolis, where_acc
 from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.refusals import ON_ALL_ROWS, on_all_rows
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, StepSize
 
 __all__ = ["GMC"]
 
@@ -126,6 +129,13 @@ class GMC(SGMCMC):
 
     algorithm_class = GeodesicMonteCarlo
     arguments: ClassVar = ON_ALL_ROWS | {"steps_per_draw": Optional(Whole())}
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, leapfrog_steps: int = 10,
+            target_accept: float | None = 0.65, **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

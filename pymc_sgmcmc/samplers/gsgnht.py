@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 from pymc_sgmcmc._utils.constraints import Positive
 from pymc_sgmcmc._utils.types import Graph, Vector
@@ -14,6 +14,9 @@ from pymc_sgmcmc.dynamics.splittings import split
 from pymc_sgmcmc.dynamics.thermostats import Scalar
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["gSGNHT"]
 
@@ -108,3 +111,11 @@ class gSGNHT(SGMCMC):
 
     algorithm_class = GeodesicNoseHoover
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, diffusion: float = 1.0,
+            thermal_mass: float | Literal["auto"] = "auto", integrator: str = "BAOAB",
+            **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

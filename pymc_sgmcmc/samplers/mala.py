@@ -1,7 +1,7 @@
 """The Metropolis-adjusted Langevin algorithm (Roberts and Tweedie, 1996)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import pytensor.tensor as pt
 
@@ -11,6 +11,9 @@ from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, Metropolis, where_accepted
 from pymc_sgmcmc.step.refusals import ON_ALL_ROWS, on_all_rows
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, StepSize
 
 __all__ = ["MALA"]
 
@@ -96,6 +99,13 @@ class MALA(SGMCMC):
 
     algorithm_class = MetropolisLangevin
     arguments = ON_ALL_ROWS
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            target_accept: float | None = 0.574, **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

@@ -1,7 +1,7 @@
 """Stochastic gradient Hamiltonian Monte Carlo with scale adaptation (Springenberg et al., 2016)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -19,6 +19,9 @@ from pymc_sgmcmc.dynamics.splittings import ornstein_uhlenbeck, virial
 from pymc_sgmcmc.posterior.batch_sources import remembers
 from pymc_sgmcmc.step.arguments import needs_independence
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import OnBatches, PerCoordinate, StepSize
 
 __all__ = ["PSGHMC"]
 
@@ -154,6 +157,14 @@ class PSGHMC(SGMCMC):
 
     algorithm_class = ScaleAdapted
     arguments: ClassVar = {"noise_estimate": Choice(("metric", "none", DEFAULT))}
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            friction: PerCoordinate = 1.0, decay: float = 0.99, damping: float = 1e-5,
+            noise_estimate: Literal["metric", "none"] = ..., **others: Unpack[OnBatches],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

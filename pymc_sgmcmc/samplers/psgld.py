@@ -1,7 +1,7 @@
 """Preconditioned stochastic gradient Langevin dynamics (Li et al., 2016)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -17,6 +17,9 @@ from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
 from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.refusals import NO_ESTIMATE, without_noise_estimate
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import OnBatches, StepSize
 
 __all__ = ["PSGLD"]
 
@@ -143,6 +146,13 @@ class PSGLD(SGMCMC):
 
     algorithm_class = PreconditionedLangevin
     arguments: ClassVar = {"noise_estimate": NO_ESTIMATE}
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, decay: float = 0.99,
+            damping: float = 1e-5, gamma: bool = False, **others: Unpack[OnBatches],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

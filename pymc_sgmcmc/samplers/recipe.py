@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, Unpack
 
 import numpy as np
 import pytensor.tensor as pt
@@ -24,6 +24,9 @@ from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["Recipe"]
 
@@ -194,3 +197,12 @@ class Recipe(SGMCMC):
 
     algorithm_class = CompleteRecipe
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, D: Callable[..., Mapping[str, Any]],
+            Q: Callable[..., Mapping[tuple[str, str], Any]] | None = None,
+            energy: Callable[..., Any] | None = None, auxiliary: Mapping[str, Start] | None = None,
+            **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

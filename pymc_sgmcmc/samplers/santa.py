@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -24,6 +24,9 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.refusals import NO_ESTIMATE, without_noise_estimate
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import OnBatches, PerCoordinate, StepSize
 
 __all__ = ["Santa"]
 
@@ -196,6 +199,17 @@ class Santa(SGMCMC):
 
     algorithm_class = AnnealedThermostat
     arguments: ClassVar = {"noise_estimate": NO_ESTIMATE}
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            diffusion: PerCoordinate | Literal["metric"] = 1.0,
+            thermal_mass: float | Literal["auto"] = "auto",
+            integrator: Literal["euler", "symmetric"] = "symmetric",
+            annealing: Annealing | None = None, exploration: int | None = None, decay: float = 0.99,
+            damping: float = 1e-5, **others: Unpack[OnBatches],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

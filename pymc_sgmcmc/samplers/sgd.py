@@ -1,7 +1,7 @@
 """Stochastic gradient descent with a constant step as a sampler (Mandt, Hoffman and Blei, 2017)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 from pymc_sgmcmc._utils.constraints import NotTaken
 from pymc_sgmcmc._utils.types import Graph, Keywords, Number, Vector
@@ -15,6 +15,9 @@ from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, Rows, StepSize
 
 __all__ = ["SGD"]
 
@@ -115,6 +118,13 @@ class SGD(SGMCMC):
         name: NotTaken("SGD samples by the noise of plain gradients, drawn with replacement")
         for name in OWN
     }
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, batch_size: Rows = ...,
+            **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

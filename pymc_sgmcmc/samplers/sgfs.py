@@ -1,7 +1,7 @@
 """Stochastic gradient Fisher scoring (Ahn, Korattikara and Welling, 2012)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -11,6 +11,9 @@ from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.langevin import Langevin
 from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGFS"]
 
@@ -111,6 +114,12 @@ class SGFS(SGMCMC):
     """
 
     algorithm_class = FisherScoring
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:

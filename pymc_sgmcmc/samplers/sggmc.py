@@ -1,7 +1,7 @@
 """Stochastic gradient geodesic Monte Carlo (Liu, Zhu and Song, 2016)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 from pymc_sgmcmc._utils.constraints import Positive
 from pymc_sgmcmc._utils.types import Graph
@@ -11,6 +11,9 @@ from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.splittings import split
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGGMC"]
 
@@ -103,3 +106,10 @@ class SGGMC(SGMCMC):
 
     algorithm_class = GeodesicLangevin
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, friction: float = 1.0,
+            integrator: str = "BAOAB", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

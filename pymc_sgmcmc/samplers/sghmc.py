@@ -1,7 +1,7 @@
 """Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox and Guestrin, 2014)."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import pytensor.tensor as pt
 
@@ -13,6 +13,9 @@ from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.splittings import split, virial
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import PerCoordinate, Shared, StepSize
 
 __all__ = ["SGHMC"]
 
@@ -109,3 +112,10 @@ class SGHMC(SGMCMC):
     """
 
     algorithm_class = UnderdampedLangevin
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            friction: PerCoordinate = 1.0, integrator: str = "BAOAB", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -1,7 +1,7 @@
 """Stochastic gradient Langevin dynamics (Welling and Teh, 2011)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -14,6 +14,9 @@ from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.langevin import Langevin
 from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGLD"]
 
@@ -121,3 +124,10 @@ class SGLD(SGMCMC):
     """
 
     algorithm_class = OverdampedLangevin
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            noise: Literal["fresh", "averaged", "default"] = "default", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -16,6 +16,9 @@ from pymc_sgmcmc.dynamics.splittings import split
 from pymc_sgmcmc.dynamics.thermostats import Coordinate, Matrix, Scalar, Thermostat
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import PerCoordinate, Shared, StepSize
 
 __all__ = ["SGNHT"]
 
@@ -138,3 +141,12 @@ class SGNHT(SGMCMC):
     """
 
     algorithm_class = NoseHoover
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            diffusion: PerCoordinate = 1.0, thermal_mass: float | Literal["auto"] = "auto",
+            thermostat: Literal["scalar", "coordinate", "matrix"] = "scalar",
+            integrator: str = "BAOAB", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import pytensor.tensor as pt
 
@@ -11,6 +11,9 @@ from pymc_sgmcmc._utils.types import Graph
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.samplers.recipe import Decomposed, Start
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGRHMC"]
 
@@ -97,3 +100,10 @@ class SGRHMC(SGMCMC):
 
     algorithm_class = RiemannianHamiltonian
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, root: Callable[[Any], Any],
+            friction: float = 1.0, **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
@@ -16,6 +16,9 @@ from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGRLD"]
 
@@ -92,6 +95,12 @@ class SGRLD(SGMCMC):
 
     algorithm_class = MirroredLangevin
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip
 
     @classmethod
     def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
