@@ -3,7 +3,7 @@
 import ast
 import inspect
 from dataclasses import fields
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -11,8 +11,10 @@ import pymc_sgmcmc
 from pymc_sgmcmc import samplers
 from pymc_sgmcmc._utils.arguments import rows_of
 from pymc_sgmcmc._utils.constraints import NotTaken
+from pymc_sgmcmc.compile.backend import BACKENDS
+from pymc_sgmcmc.posterior.batch_sources import SOURCES
 from pymc_sgmcmc.step import keywords
-from pymc_sgmcmc.step.arguments import Arguments
+from pymc_sgmcmc.step.arguments import GRADIENTS, Arguments
 
 
 def told(cls):
@@ -61,3 +63,10 @@ def test_checkers_know_its_defaults(name):
 def test_checkers_know_all_shared_arguments():
     shared = {one.name for one in fields(Arguments)}
     assert shared == {"step_size", *get_type_hints(keywords.Shared)}
+
+
+def test_checkers_know_the_words():
+    told_of = get_type_hints(keywords.Shared)
+    assert set(get_args(told_of["gradient"])) == set(GRADIENTS)
+    assert set(get_args(told_of["batches"])) == {"auto", *SOURCES}
+    assert set(get_args(told_of["backend"])) == set(BACKENDS)
