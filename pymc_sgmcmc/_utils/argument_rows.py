@@ -1,6 +1,6 @@
 """Constraints that several classes and functions share, by the purpose of the argument."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -125,7 +125,7 @@ ROWS = Optional(
 )  # fmt: skip
 
 
-def _has(group: str, *instead: str):
+def _has(group: str, *instead: str) -> Callable[[str, Any], None]:
     """Return a rule for data with `group`, or with one of `instead`, which are checked later."""
 
     def check(name: str, value: Any) -> None:
@@ -140,7 +140,7 @@ def _has(group: str, *instead: str):
     return check
 
 
-def _no_data():
+def _no_data() -> list[Any]:
     return [None, 3, "idata", [], {}, np.ones(3), True]
 
 

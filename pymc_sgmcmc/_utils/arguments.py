@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from pymc_sgmcmc._utils.constraints import Constraint
 from pymc_sgmcmc._utils.context import model_of
@@ -38,7 +38,7 @@ def takes(**rows: Constraint) -> Callable[[F], F]:
         known = [p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         open_ended = len(known) < len(signature.parameters)
 
-        def verify(args, kwargs):
+        def verify(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if not open_ended:
                 _refuse_unknown(function.__name__, kwargs, known)
             try:
@@ -47,7 +47,8 @@ def takes(**rows: Constraint) -> Callable[[F], F]:
                 raise TypeError(f"{function.__name__}(): {error}") from None
             _check(rows, given)
 
-        def checked(*args, **kwargs):  # uses closure names only: its globals are replaced below
+        # It uses closure names only: its globals are replaced below.
+        def checked(*args: Any, **kwargs: Any) -> Any:
             verify(args, kwargs)
             return function(*args, **kwargs)
 
@@ -93,7 +94,7 @@ class CheckedArguments:
                     break
         return list(names)
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         own = inspect.signature(cls.__init__).parameters
         positional = [p.name for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
         _refuse_unknown(cls.__name__, kwargs, cls.argument_names())

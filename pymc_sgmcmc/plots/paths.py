@@ -91,7 +91,7 @@ def _warmup(idata: Any) -> SimpleNamespace:
 
 
 def draw_lines(
-    ax: Any, draw: np.ndarray, values: np.ndarray, labels: Sequence[str | None] | None, **style
+    ax: Any, draw: np.ndarray, values: np.ndarray, labels: Sequence[str | None] | None, **style: Any
 ) -> None:
     """Draw a line for each chain of `values` (chains, draws), or one if all are the same."""
     if labels is None:

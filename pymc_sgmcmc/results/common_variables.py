@@ -46,7 +46,9 @@ def all_named(reference: Any, others: tuple[Any, ...]) -> dict[str, Any]:
     return named
 
 
-def _check_same_entries(origin, exact: xr.Dataset, name, posterior: xr.Dataset, common) -> None:
+def _check_same_entries(
+    origin: str, exact: xr.Dataset, name: str, posterior: xr.Dataset, common: Sequence[str]
+) -> None:
     for variable in common:
         one, other = (
             data[variable].isel(chain=0, draw=0, drop=True) for data in (exact, posterior)

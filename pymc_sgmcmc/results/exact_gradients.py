@@ -130,7 +130,7 @@ def _quiet() -> Iterator[None]:
     """Suppress log lines of this thread on minibatches, because gradients here use all rows."""
     thread = get_ident()
 
-    def is_wanted(record):
+    def is_wanted(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR or record.thread != thread
 
     _log.addFilter(is_wanted)

@@ -5,6 +5,7 @@ regression of gradients on q estimates both for any law of the draws. The idea i
 4d gradients are enough, twenty times fewer than a mean of q times gradient would take.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -120,7 +121,9 @@ def regress_gradients(
     )
 
 
-def _all_without_each(q, mean, sd):
+def _all_without_each(
+    q: np.ndarray, mean: np.ndarray, sd: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield mean and variance (d,) of the scaled draws: of all, then with each block left out."""
     n, ends = len(q), -(-np.arange(BLOCKS + 1) * len(q) // BLOCKS)
     scaled = [(q[start:stop] - mean) / sd for start, stop in pairwise(ends)]
@@ -136,7 +139,9 @@ def _all_without_each(q, mean, sd):
         yield average, square / number - average**2
 
 
-def _jointly(z, g, z_mean, z_variance):
+def _jointly(
+    z: np.ndarray, g: np.ndarray, z_mean: np.ndarray, z_variance: np.ndarray
+) -> Sequence[np.ndarray] | np.ndarray:
     """Compute variance ratio and mean error by regression of g on z, given the draws' moments."""
     average, centred = z.mean(axis=0), z - z.mean(axis=0)
     try:
@@ -150,7 +155,9 @@ def _jointly(z, g, z_mean, z_variance):
     return z_variance / variance, mean_error / np.sqrt(variance)
 
 
-def _singly(z, g, z_mean, z_variance):
+def _singly(
+    z: np.ndarray, g: np.ndarray, z_mean: np.ndarray, z_variance: np.ndarray
+) -> Sequence[np.ndarray]:
     """Compute the variance ratio as the mean of q times gradient, 1 for posterior draws."""
     ratio = np.mean((z - z.mean(axis=0)) * g, axis=0)
     return ratio, np.full_like(ratio, np.nan)

@@ -89,7 +89,7 @@ class Arguments:
     initial_point: Mapping[str, np.ndarray] | None = hyperparameter(POINT, default=None)
     blocked: bool = hyperparameter(FLAG, default=True)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not is_auto(self.resolved_noise_estimate):
             return
         if remembers(self.resolved_batches):

@@ -191,7 +191,7 @@ class SGMCMC(CheckedArguments, ChainStep):
         refuse_target(algorithm, arguments, target)
 
     @one_at_a_time()
-    def __init__(self, vars: Any = None, *, algorithm: Algorithm | None = None, **given):
+    def __init__(self, vars: Any = None, *, algorithm: Algorithm | None = None, **given: Any):
         own, shared = self.complete(*split_arguments(type(self), given))
         if self.algorithm_class is not None:
             algorithm = self.algorithm_class(**own)
@@ -292,13 +292,13 @@ class SGMCMC(CheckedArguments, ChainStep):
         return RaveledVars(q, q0.point_map_info), [stats]
 
     @staticmethod
-    def competence(var, has_grad):
+    def competence(var: Any, has_grad: bool) -> Competence:
         return Competence.INCOMPATIBLE  # never assigned by pm.sample, always asked for
 
-    def _progressbar_config(self, n_chains=1):
+    def _progressbar_config(self, n_chains: int = 1) -> Any:
         return progress_columns(self.stats_dtypes_shapes, n_chains)
 
-    def _make_progressbar_update_functions(self):
+    def _make_progressbar_update_functions(self) -> Any:
         return progress_updates(self.stats_dtypes_shapes)
 
 

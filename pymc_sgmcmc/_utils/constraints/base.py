@@ -53,11 +53,11 @@ class Instance(Constraint):
     types: type | tuple[type, ...]
     words: str
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not isinstance(value, self.types) or isinstance(value, bool):
             raise TypeError(f"{name}={shortened(value)} is not {self.words}.")
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [value for value in ("x", 3, 1.5, True, [], {}, object(), np.ones(2), None)
                 if not isinstance(value, self.types) or isinstance(value, bool)]  # fmt: skip
 
@@ -72,11 +72,11 @@ class Function(Constraint):
     def words(self) -> str:
         return f"a function of {self.of}"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not callable(value):
             raise TypeError(f"{name}={shortened(value)} is no function: pass one of {self.of}.")
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [2.0, "x", None, [], {}, np.ones(2)]
 
 
@@ -86,11 +86,11 @@ class MappingOf(Constraint):
 
     words: str
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not isinstance(value, Mapping):
             raise TypeError(f"{name}={shortened(value)} is not a mapping: pass {self.words}.")
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return ["x", 3, [("a", 1)], {"a"}, (pair for pair in ""), np.ones(2), object()]
 
 
@@ -104,10 +104,10 @@ class NotTaken(Constraint):
     def words(self) -> str:
         return f"nothing: {self.why}"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         """Do nothing: the class itself refuses the argument."""
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return []
 
 
@@ -120,8 +120,8 @@ class Ruled(Constraint):
     examples: Callable[[], Iterable[Any]]
     """Function that returns new bad values at each call, as some can be read only once."""
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         self.rule(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return list(self.examples())

@@ -25,10 +25,10 @@ class Positive(Constraint):
     def words(self) -> str:
         return "a positive number" if self.below == np.inf else "a number between 0 and 1"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         (positive if self.below == np.inf else fraction)(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         bad = [*NOT_NUMBERS, 0, 0.0, -0.0, -1.0, np.nan, np.inf, -np.inf, np.float32(-1)]
         return bad if self.below == np.inf else [*bad, 1, 1.0, 2.5, 10**400]
 
@@ -43,7 +43,7 @@ class Whole(Constraint):
     def words(self) -> str:
         return f"a whole number of at least {self.least}"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if self.least == 1:
             natural(name, value)
             return
@@ -52,7 +52,7 @@ class Whole(Constraint):
         if value < self.least:
             raise ValueError(f"{name}={value!r} must be at least {self.least}.")
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [
             *NOT_NUMBERS,
             1.5,
@@ -71,11 +71,11 @@ class Zero(Constraint):
 
     words = "0"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or value != 0:
             raise self._refuse(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [*NOT_NUMBERS, 1, np.nan]
 
 
@@ -94,7 +94,7 @@ class Numbers(Constraint):
         kind = "of at least 0" if self.zero else "above 0"
         return f"a number {kind}, or an array of them"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         try:
             array = np.asarray(value)
         except (TypeError, ValueError):
@@ -111,7 +111,7 @@ class Numbers(Constraint):
             kind = "non-negative" if self.zero else "positive"
             raise ValueError(f"{name}={shortened(value)} must be {kind} and finite.")
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         bad = ["a", None, True, 1j, [1.0, "b"], {}, object(), (i for i in ""), [[1.0], [1.0, 2.0]],
                -1.0, np.nan, np.inf, [1.0, -1.0], [np.nan, 1.0], [1.0, np.inf]]  # fmt: skip
         return bad if self.zero else [*bad, 0.0, -0.0, [0.0, 1.0]]
