@@ -67,11 +67,7 @@ class PowerAnnealing(Annealing):
     array([0.1, 1. ])
     """
 
-    arguments: ClassVar = {
-        "a": Positive(),
-        "b": Positive(),
-        "gamma": Positive(),
-    }
+    arguments: ClassVar = {"a": Positive(), "b": Positive(), "gamma": Positive()}
 
     a: float
     b: float = 1.0
@@ -113,11 +109,7 @@ class GeometricAnnealing(Annealing):
     array([ 0.1,  1. , 10. , 10. ])
     """
 
-    arguments: ClassVar = {
-        "initial": Positive(),
-        "final": Positive(),
-        "length": Whole(),
-    }
+    arguments: ClassVar = {"initial": Positive(), "final": Positive(), "length": Whole()}
 
     initial: float
     final: float

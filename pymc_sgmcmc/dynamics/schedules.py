@@ -131,11 +131,7 @@ class Polynomial(Schedule):
     array([1. , 0.5])
     """
 
-    arguments: ClassVar = {
-        "a": Positive(),
-        "b": Positive(),
-        "gamma": Positive(),
-    }
+    arguments: ClassVar = {"a": Positive(), "b": Positive(), "gamma": Positive()}
 
     a: float
     b: float = 1.0
