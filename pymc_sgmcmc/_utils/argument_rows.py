@@ -1,6 +1,6 @@
 """Constraints that several classes and functions share, by the purpose of the argument."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -37,7 +37,7 @@ def _vars(name: str, value: Any) -> None:
 
 VARS = Optional(
     Ruled("a list of random variables", _vars,
-          lambda: ["a", 3, ["a"], [1.0], (v for v in ()), {}, True, object()])
+          lambda: ["a", 3, ["a"], [1.0], (v for v in ""), {}, True, object()])
 )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _batch_size(name: str, value: Any) -> None:
 
 BATCH_SIZE = Ruled(
     "a whole number of at least 1, a mapping to them, 'auto' or None", _batch_size,
-    lambda: [0, -2, 2.5, True, "a", np.nan, [10], {"row": 0}, {"row": "a"}, (i for i in ()),
+    lambda: [0, -2, 2.5, True, "a", np.nan, [10], {"row": 0}, {"row": "a"}, (i for i in ""),
              np.ones(2), object()],
 )  # fmt: skip
 
@@ -125,7 +125,7 @@ ROWS = Optional(
 )  # fmt: skip
 
 
-def _has(group: str, *instead: str):
+def _has(group: str, *instead: str) -> Callable[[str, Any], None]:
     """Return a rule for data with `group`, or with one of `instead`, which are checked later."""
 
     def check(name: str, value: Any) -> None:
@@ -140,7 +140,7 @@ def _has(group: str, *instead: str):
     return check
 
 
-def _no_data():
+def _no_data() -> list[Any]:
     return [None, 3, "idata", [], {}, np.ones(3), True]
 
 
@@ -194,7 +194,7 @@ def _probabilities(name: str, value: Any) -> None:
 
 PROBABILITIES = Ruled(
     "a number from 0 to 1, or a list of them", _probabilities,
-    lambda: [-0.1, 1.2, np.nan, [0.5, 2.0], "a", None, True, [[0.1]], {}, (q for q in ())],
+    lambda: [-0.1, 1.2, np.nan, [0.5, 2.0], "a", None, True, [[0.1]], {}, (q for q in "")],
 )  # fmt: skip
 
 

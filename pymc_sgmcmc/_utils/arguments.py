@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from pymc_sgmcmc._utils.constraints import Constraint
 from pymc_sgmcmc._utils.context import model_of
@@ -17,6 +17,7 @@ from pymc_sgmcmc._utils.context import model_of
 __all__ = ["CheckedArguments", "check_fields", "check_given", "rows_of", "takes"]
 
 Rows = Mapping[str, Constraint | None]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def rows_of(public: Any) -> dict[str, Constraint]:
@@ -29,15 +30,15 @@ def rows_of(public: Any) -> dict[str, Constraint]:
     return {name: row for name, row in rows.items() if row is not None}
 
 
-def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
+def takes(**rows: Constraint) -> Callable[[F], F]:
     """Decorate a function with the rows of its arguments, which are checked at each call."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: F) -> F:
         signature = inspect.signature(function)
         known = [p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         open_ended = len(known) < len(signature.parameters)
 
-        def verify(args, kwargs):
+        def verify(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if not open_ended:
                 _refuse_unknown(function.__name__, kwargs, known)
             try:
@@ -46,7 +47,8 @@ def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
                 raise TypeError(f"{function.__name__}(): {error}") from None
             _check(rows, given)
 
-        def checked(*args, **kwargs):  # uses closure names only: its globals are replaced below
+        # It uses closure names only: its globals are replaced below.
+        def checked(*args: Any, **kwargs: Any) -> Any:
             verify(args, kwargs)
             return function(*args, **kwargs)
 
@@ -55,8 +57,8 @@ def takes(**rows: Constraint) -> Callable[[Callable], Callable]:
             checked.__code__, function.__globals__, function.__name__, None, checked.__closure__
         )
         update_wrapper(wrapper, function)
-        wrapper.arguments = rows
-        return wrapper
+        vars(wrapper)["arguments"] = rows
+        return cast(F, wrapper)
 
     return decorate
 
@@ -86,13 +88,13 @@ class CheckedArguments:
         names: dict[str, None] = {}
         for base in cls.__mro__:
             if "__init__" in vars(base) and base is not object:
-                parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
+                parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
                 names |= dict.fromkeys(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)
                 if not any(p.kind is p.VAR_KEYWORD for p in parameters):
                     break
         return list(names)
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         own = inspect.signature(cls.__init__).parameters
         positional = [p.name for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
         _refuse_unknown(cls.__name__, kwargs, cls.argument_names())
@@ -112,7 +114,7 @@ def _refuse_unknown(where: str, given: Mapping[str, Any], known: list[str]) -> N
             raise TypeError(f"{where}() takes no argument {name!r}: {hint}")
 
 
-def _check(rows: Rows, given: Mapping[str, Any]) -> None:
+def _check(rows: Mapping[str, Constraint], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name in rows:
             rows[name].check(name, value)

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from pymc_sgmcmc._utils.metric import Metric
+from pymc_sgmcmc._utils.types import Array, Matrix, Vector
 
 __all__ = ["Coordinates"]
 
@@ -20,21 +19,21 @@ class Coordinates:
         L L'.
     """
 
-    centre: np.ndarray
+    centre: Vector
     metric: Metric
 
-    def position(self, z: np.ndarray) -> np.ndarray:
+    def position(self, z: Array) -> Array:
         """Return q of z; also of several points, shape (..., d)."""
         return self.centre + self.metric.times(z)
 
-    def of(self, q: np.ndarray) -> np.ndarray:
+    def of(self, q: Array) -> Array:
         """Return z of q; also of several points, shape (..., d)."""
         return self.metric.solve(q - self.centre)
 
-    def scaled(self, by: np.ndarray) -> "Coordinates":
+    def scaled(self, by: Vector | Matrix) -> "Coordinates":
         """Return coordinates with L times diag(`by`), (d,), or times a matrix if L is dense."""
         return replace(self, metric=self.metric.scaled(by))
 
-    def around(self, centre: np.ndarray) -> "Coordinates":
+    def around(self, centre: Vector) -> "Coordinates":
         """Return coordinates with the same L around another centre."""
         return replace(self, centre=centre)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc._utils.types import Array, Counts, Graph
 
 __all__ = ["entry_name", "places", "shaped"]
 
@@ -14,16 +15,14 @@ def entry_name(name: str, shape: tuple[int, ...], index: int) -> str:
     return f"{name}[{', '.join(map(str, entry))}]" if shape else name
 
 
-def places(
-    all_vars: Sequence[TensorVariable], sizes: Sequence[int], vars: Sequence[TensorVariable]
-) -> np.ndarray:
+def places(all_vars: Sequence[Graph], sizes: Sequence[int], vars: Sequence[Graph]) -> Counts:
     """Return the places of the coordinates of `vars` among `all_vars`, of `sizes`, end to end."""
     numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     of = dict(zip(all_vars, numbers, strict=True))
     return np.concatenate([of[var] for var in vars])
 
 
-def shaped(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+def shaped(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """Split `flat` (..., d) into variables of `shapes`, end to end: each (..., *shape)."""
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     parts = np.split(flat, ends[:-1], axis=-1)

@@ -27,7 +27,7 @@ def _graph(name: str, value: Any) -> None:
 
 GRAPH = Ruled(
     "an array of numbers, or a variable", _graph,
-    lambda: ["a", None, 1j, ["x"], {}, object(), (i for i in ()), np.nan, [1.0, np.nan], [[1], []]],
+    lambda: ["a", None, 1j, ["x"], {}, object(), (i for i in ""), np.nan, [1.0, np.nan], [[1], []]],
 )  # fmt: skip
 
 

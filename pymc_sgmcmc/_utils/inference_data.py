@@ -101,4 +101,4 @@ def with_draws(idata: Any, kept: np.ndarray, more: Mapping[str, xr.Dataset]) -> 
         for name, group in to_groups(idata).items()
         if not name.startswith("warmup")
     }
-    return from_groups(groups | more)
+    return from_groups({**groups, **more})

@@ -9,6 +9,9 @@ from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
+
+from pymc_sgmcmc._utils.types import Array, Matrix, Operand, Vector
 
 __all__ = ["Dense", "Diagonal", "Metric", "identity", "metric_of", "square_root"]
 
@@ -58,18 +61,18 @@ class Metric(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @abstractmethod
-    def times(self, z: Any) -> Any:
+    def times(self, z: Operand) -> Operand:
         """Return L z of a vector (d,), which may be a graph, or of several, (..., d)."""
 
     @abstractmethod
-    def pull(self, gradient: Any) -> Any:
+    def pull(self, gradient: Operand) -> Operand:
         """Return L' g of a vector (d,), which may be a graph, or of several, (..., d)."""
 
     @abstractmethod
-    def solve(self, difference: np.ndarray) -> np.ndarray:
+    def solve(self, difference: Array) -> Array:
         """Return z with L z = `difference`, for one vector or several, (..., d)."""
 
-    def scaled(self, by: np.ndarray) -> "Metric":
+    def scaled(self, by: Vector | Matrix) -> "Metric":
         """Return the metric with L diag(`by`), (d,), or if it is dense, L times `by`, (d, d).
 
         Tuning asks only metrics that it learns.
@@ -78,7 +81,7 @@ class Metric(ABC):
 
     @property
     @abstractmethod
-    def scales(self) -> np.ndarray:
+    def scales(self) -> Vector:
         """The square roots of the diagonal of G, (d,): about the sds of q."""
 
     @property
@@ -87,12 +90,12 @@ class Metric(ABC):
         return 1.0
 
     @property
-    def widest(self) -> np.ndarray:
+    def widest(self) -> Vector:
         """The direction of q, (d,), that varies most for its `scales`; zeros where none does."""
         return np.zeros_like(self.scales)
 
     @property
-    def leading(self) -> np.ndarray:
+    def leading(self) -> NDArray[np.intp]:
         """The index of the coordinate of q that moves most, in its scale, with each z, (d,)."""
         return np.arange(len(self.scales))
 
@@ -108,26 +111,26 @@ class Diagonal(Metric):
         The diagonal of L.
     """
 
-    factor: np.ndarray
+    factor: Vector
 
-    def times(self, z):
+    def times(self, z: Operand) -> Operand:
         return self.factor * z
 
-    def pull(self, gradient):
+    def pull(self, gradient: Operand) -> Operand:
         return self.factor * gradient
 
     @cached_property
-    def _inverse(self) -> np.ndarray:
+    def _inverse(self) -> Vector:
         return 1.0 / self.factor
 
-    def solve(self, difference):
+    def solve(self, difference: Array) -> Array:
         return difference * self._inverse
 
-    def scaled(self, by):
+    def scaled(self, by: Vector | Matrix) -> Metric:
         return Diagonal(self.factor * by)
 
     @property
-    def scales(self):
+    def scales(self) -> Vector:
         return self.factor
 
 
@@ -142,50 +145,50 @@ class Dense(Metric):
         L, any invertible matrix.
     """
 
-    factor: np.ndarray
+    factor: Matrix
     dense = True
 
-    def times(self, z):
+    def times(self, z: Operand) -> Operand:
         return self.factor @ z if z.ndim == 1 else z @ self.factor.T
 
-    def pull(self, gradient):
+    def pull(self, gradient: Operand) -> Operand:
         return self.factor.T @ gradient if gradient.ndim == 1 else gradient @ self.factor
 
     @cached_property
-    def _inverse(self) -> np.ndarray:
+    def _inverse(self) -> Matrix:
         return np.linalg.inv(self.factor)
 
-    def solve(self, difference):
+    def solve(self, difference: Array) -> Array:
         return difference @ self._inverse.T
 
-    def scaled(self, by):
+    def scaled(self, by: Vector | Matrix) -> Metric:
         return Dense(self.factor @ (np.diag(by) if by.ndim == 1 else by))
 
     @property
-    def scales(self):
+    def scales(self) -> Vector:
         return np.linalg.norm(self.factor, axis=1)
 
     @cached_property
-    def _in_scales(self) -> np.ndarray:
+    def _in_scales(self) -> Matrix:
         """L with its rows scaled to length one."""
         return self.factor / np.linalg.norm(self.factor, axis=1, keepdims=True)
 
     @cached_property
-    def condition(self):
+    def condition(self) -> float:
         values = np.linalg.svd(self._in_scales, compute_uv=False)
         return float((values[0] / values[-1]) ** 2)
 
     @property
-    def widest(self):
+    def widest(self) -> Vector:
         left, values, _ = np.linalg.svd(self._in_scales)
         return self.scales * left[:, 0] * values[0]
 
     @property
-    def leading(self):
+    def leading(self) -> NDArray[np.intp]:
         return np.argmax(np.abs(self._in_scales), axis=0)
 
 
-def metric_of(factor: np.ndarray) -> Metric:
+def metric_of(factor: Vector | Matrix) -> Metric:
     """Return the metric with L given as a matrix (d, d), or as its diagonal (d,)."""
     return Dense(factor) if factor.ndim == 2 else Diagonal(factor)
 
@@ -195,6 +198,6 @@ def identity(size: int, *, dense: bool = False) -> Metric:
     return Dense(np.eye(size)) if dense else Diagonal(np.ones(size))
 
 
-def square_root(covariance: np.ndarray) -> np.ndarray:
+def square_root(covariance: Matrix | Vector) -> Matrix | Vector:
     """Return L with L L' equal to a covariance (d, d), or to its diagonal (d,)."""
     return np.linalg.cholesky(covariance) if covariance.ndim == 2 else np.sqrt(covariance)

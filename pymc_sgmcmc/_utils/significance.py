@@ -1,5 +1,7 @@
 """Significance of deviations."""
 
+from typing import Any
+
 import numpy as np
 
 __all__ = ["ALPHA", "critical", "error_at_one", "excess", "is_wrong", "largest_energy"]
@@ -26,7 +28,7 @@ def largest_energy(d: int, chance: float = 1e-9) -> float:
     return float(chdtri(d, chance))
 
 
-def is_wrong(deviation, error, tolerance: float, times: float):
+def is_wrong(deviation: Any, error: Any, tolerance: float, times: Any) -> Any:
     """Return where a deviation is both intolerable and significant; False where it is NaN.
 
     `times`: the number of standard errors that is significant.
@@ -35,12 +37,12 @@ def is_wrong(deviation, error, tolerance: float, times: float):
         return (np.abs(deviation) > tolerance) & (np.abs(deviation) > times * error)
 
 
-def error_at_one(ratio, error):
+def error_at_one(ratio: Any, error: Any) -> Any:
     """Return the error of a ratio if it were 1: errors are in proportion to small ratios."""
     return error / np.clip(ratio, 0.1, 1.0)
 
 
-def excess(ratio, error, tolerance: float, times: float):
+def excess(ratio: Any, error: Any, tolerance: float, times: Any) -> Any:
     """Return the excess of a variance ratio's deviation over tolerance and chance.
 
     The excess is negative if the deviation is within either; -inf where the ratio or its error is

@@ -15,7 +15,7 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: str, value: Any) -> Any:
     """Return `value` if it is a positive finite number, else raise."""
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(value, bool) or not isinstance(value, Real):

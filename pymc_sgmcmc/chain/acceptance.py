@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymc_sgmcmc._utils.types import Number
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.state import ChainState
 from pymc_sgmcmc.chain.trajectory import Trajectory
@@ -29,7 +30,7 @@ def accept_or_reject(
     """Return the finite end of a draw from `q`, or its start again, if the algorithm rejects it."""
     output = end.output
     before = parts.carried(state)
-    after = dict(zip(before, output.state, strict=True))
+    after: dict[str, Number] = dict(zip(before, output.state, strict=True))
     position = parts.to_position(output.q, state.tuned)
     after["u"] = parts.target.value_and_gradient(position)[0]
     accepted, carried = parts.algorithm.accept_draw(

@@ -105,15 +105,17 @@ def _width(inputs: MonitorInput, main: np.ndarray) -> Alarm | None:
     if max(found)[0] <= 0:
         found = []
         for kind in KINDS:
-            ratio, error = width.pooled(kind)
-            beyond = excess(ratio, error, POOLED_TOLERANCE, critical(ALPHA, width.freedom, 1))
+            pooled, spread = width.pooled(kind)
+            beyond = excess(pooled, spread, POOLED_TOLERANCE, critical(ALPHA, width.freedom, 1))
             along = f"of all {d} coordinates on average"
-            found.append((float(beyond), along, ratio, error, float(inputs.noise.mean())))
+            found.append((float(beyond), along, pooled, spread, float(inputs.noise.mean())))
     beyond, *facts = max(found)
     return _width_alarm(inputs, *facts) if beyond > 0 else None
 
 
-def _width_alarm(inputs, along: str, ratio: float, error: float, noise: float) -> Alarm:
+def _width_alarm(
+    inputs: MonitorInput, along: str, ratio: float, error: float, noise: float
+) -> Alarm:
     return Alarm(
         "width",
         f"{inputs.where}: the draws are too {'wide' if ratio > 1 else 'narrow'}. By the gradients, "

@@ -1,6 +1,7 @@
 """Gradients where a chain is: the kernel at the step size zero."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ _GRADIENT, _SQUARE = MOMENTS.index("g"), MOMENTS.index("g2")
 
 def draw_rows(
     parts: Parts, state: ChainState, frame: Frame, rng: np.random.Generator, steps: int
-) -> tuple[list[np.ndarray], tuple]:
+) -> tuple[list[np.ndarray], tuple[Any, ...]]:
     """Return `steps` batches of each group, and the states of the sources then."""
     source, drawn, states = parts.source, [], []
     for k, (n_rows, size) in enumerate(frame.batches):
@@ -92,6 +93,7 @@ def has_gradient(
     if not rows:
         return True
     sums = evaluate_at_rest(parts, state, frame, q, rows, len(rows[0])).sums
+    assert sums is not None  # every step is summed
     return bool(np.isfinite(sums[_GRADIENT]).all())
 
 
@@ -112,6 +114,7 @@ def gradient_variance(
     rng = np.random.default_rng(state.draw)  # the chain's own stays as it is
     rows, _ = draw_rows(parts, state, frame, rng, steps)
     sums = evaluate_at_rest(parts, state, frame, q, rows, steps, tuned=tuned).sums
+    assert sums is not None
     mean, square = sums[_GRADIENT] / steps, sums[_SQUARE] / steps
     return np.maximum(square - mean**2, 0.0) * steps / (steps - 1)
 

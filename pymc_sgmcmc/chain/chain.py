@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_sgmcmc._utils.alarm import Alarm
+from pymc_sgmcmc._utils.types import Number
 from pymc_sgmcmc.chain.acceptance import accept_or_reject, refresh_energy
 from pymc_sgmcmc.chain.at_rest import has_gradient
 from pymc_sgmcmc.chain.divergences import (
@@ -116,7 +117,7 @@ class Chain:
             diverged = self._diverge(q, end, frame, rng)
             alarm = alarm or diverged
         alarm = alarm or self._monitor.next_alarm(state)
-        stats = parts.carried(state) if self._reports_state else {}
+        stats: dict[str, Any] = parts.carried(state) if self._reports_state else {}
         stats |= end.planned
         stats |= {
             "grad_norm": output.grad_norm,
@@ -160,6 +161,7 @@ class Chain:
     def _learn(self, q: np.ndarray, rng: np.random.Generator, *, finite: bool) -> np.ndarray:
         """Take in a draw; return where the chain goes on."""
         tuner, state = self.parts.tuner, self.state
+        assert tuner is not None  # something is tuned
         state.tuned = tuner.follow(state.tuned, q, state.draw)
         if not state.tune:
             return q
@@ -197,8 +199,8 @@ class Chain:
             where, what, step_size, tune=state.tune, first=first, tuned=tuned, left=left
         )
 
-    def _fresh_state(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    def _fresh_state(self, rng: np.random.Generator) -> tuple[Number, ...]:
         """Return a fresh carried state, but for what is learned."""
         algorithm, kept = self.parts.algorithm, self.parts.carried(self.state)
         fresh = algorithm.initial_state(rng, self.context())
-        return tuple((fresh | {name: kept[name] for name in algorithm.learned_state}).values())
+        return tuple({**fresh, **{name: kept[name] for name in algorithm.learned_state}}.values())

@@ -23,8 +23,8 @@ def draw_summary(
     end: TensorVariable,
     origin: TensorVariable,
     summed: TensorVariable,
-    kinetic: Callable,
-    virial: Callable,
+    kinetic: Callable[..., TensorVariable],
+    virial: Callable[..., TensorVariable | None],
 ) -> list[TensorVariable]:
     """Build the sums of `MOMENTS`, (9, d), and the scalars that `KernelOutput.read` takes, (7,).
 

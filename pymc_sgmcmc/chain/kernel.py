@@ -10,20 +10,22 @@ indices (steps, n) and rows that are read, with W (groups,) = N / n; standard no
 The position q is in the coordinates of the estimator.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.types import Array, Graph, Number, Vector
 from pymc_sgmcmc.chain.draw_sums import draw_summary
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.pytensor_versions import scan
-from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.gradient_estimator import Estimate, Estimator
 
 __all__ = ["Kernel", "arrays"]
 
@@ -31,27 +33,34 @@ __all__ = ["Kernel", "arrays"]
 class _Trace:
     """Source of gradients and noise for `update` that records its requests."""
 
-    def __init__(self, estimate: Callable, rows, weights, normals):
+    def __init__(
+        self,
+        estimate: Estimate,
+        rows: Sequence[Graph],
+        weights: Sequence[Graph],
+        normals: Graph,
+    ):
         self._estimate, self._rows, self._weights, self._normals = estimate, rows, weights, normals
         self.n_noise = 0
-        self.points, self.gradients = [], []
+        self.points: list[Graph] = []
+        self.gradients: list[Graph] = []
 
-    def __call__(self, q):
+    def __call__(self, q: Graph) -> Graph:
         """Return the gradient at `q` on this step's rows."""
         self.points.append(q)
         self._value, gradient = self._estimate(q, self._rows, self._weights)
         self.gradients.append(gradient)
         return gradient
 
-    def potential(self):
+    def potential(self) -> Graph:
         """Return U at the point of the last gradient, on the same rows."""
         return self._value
 
-    def keep(self, gradient):
-        """Record `gradient` as the gradient of this step."""
-        self.gradients[-1] = gradient
+    def keep(self, g: Graph) -> None:
+        """Record `g` as the gradient of this step."""
+        self.gradients[-1] = g
 
-    def noise(self):
+    def noise(self) -> Graph:
         """Return the next normals of this step."""
         self.n_noise += 1
         return self._normals[self.n_noise - 1]
@@ -98,11 +107,11 @@ class Kernel:
     def __init__(
         self,
         estimator: Estimator,
-        update: Callable,
-        state: Mapping[str, np.ndarray],
-        coefficients: Mapping[str, np.ndarray],
-        kinetic: Callable,
-        virial: Callable,
+        update: Callable[..., Sequence[Graph]],
+        state: Mapping[str, Number],
+        coefficients: Mapping[str, Number],
+        kinetic: Callable[..., Graph],
+        virial: Callable[..., Graph | None],
         backend: Backend,
         sequences: Iterable[str],
         numbers: Mapping[str, pt.TensorVariable],
@@ -128,9 +137,9 @@ class Kernel:
         ]  # scalars, constant in the loop
         ahead = False
 
-        def inner_step(*args):
+        def inner_step(*given: Any) -> list[Graph]:
             nonlocal ahead
-            *args, h = args if constant else (*args[1:], args[0])
+            *args, h = given if constant else (*given[1:], given[0])
             numbers, args = args[: len(planned)], args[len(planned) :]
             on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
             trace, values = _Trace(estimate, on_rows, weights, z), args[: len(start)]
@@ -194,15 +203,15 @@ class Kernel:
 
     def __call__(
         self,
-        q,
-        state,
-        step_sizes,
-        rows,
-        normals,
-        origin,
-        sequences,
-        fixed,
-        every=1,
+        q: Vector,
+        state: Sequence[Number],
+        step_sizes: Vector,
+        rows: Sequence[np.ndarray],
+        normals: Array,
+        origin: Vector,
+        sequences: Mapping[str, Vector],
+        fixed: Sequence[Array],
+        every: int = 1,
     ) -> KernelOutput:
         """Advance (q, *state) by the inner steps that the inputs describe.
 
@@ -217,10 +226,10 @@ class Kernel:
         if self.leaps and not 0 < every < steps:
             leapt = steps - min(every, 1)
             if leapt:
+                assert self._leap is not None  # it leaps
                 start = self._leap(*start, *(of[:leapt] for of in of_steps), *fixed)
             if leapt == steps:
-                q, *state = start
-                return KernelOutput(q, tuple(state))
+                return KernelOutput(start[0], tuple(start[1:]))
             steps, of_steps = 1, [of[leapt:] for of in of_steps]
         summed = _every_so_many(steps, every)
         given = [*start, *of_steps, *fixed, array(origin, dtype), summed]
@@ -228,7 +237,7 @@ class Kernel:
         return KernelOutput.read(end, len(summed), sums, scalars)
 
 
-def arrays(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def arrays(values: Mapping[str, Number]) -> dict[str, Array]:
     """Return `values` as arrays in the working precision."""
     return {name: np.asarray(value, pytensor.config.floatX) for name, value in values.items()}
 
@@ -243,7 +252,7 @@ def _of_all_steps(one: pt.TensorVariable) -> pt.TensorVariable:
     return pt.TensorType(one.dtype, shape=(None, *one.type.shape))(one.name)
 
 
-def _symbols(values: Mapping[str, np.ndarray], dtype: str) -> dict[str, pt.TensorVariable]:
+def _symbols(values: Mapping[str, Number], dtype: str) -> dict[str, pt.TensorVariable]:
     return {
         name: pt.tensor(name, dtype=dtype, shape=np.shape(value)) for name, value in values.items()
     }

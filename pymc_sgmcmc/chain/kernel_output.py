@@ -65,7 +65,7 @@ class KernelOutput(NamedTuple):
 
     def after(self, earlier: "KernelOutput | None") -> "KernelOutput":
         """Return a copy with the sums of `earlier` added; None adds nothing."""
-        if earlier is None or not earlier.summed:
+        if earlier is None or earlier.sums is None or not earlier.summed:
             return self
         return self._replace(
             summed=earlier.summed + self.summed,

@@ -48,7 +48,7 @@ def moment_sums(
     """
     missing = pt.full((gradients.type.shape[1],), np.nan)
 
-    def total(value):
+    def total(value: TensorVariable | None) -> TensorVariable:
         return missing if value is None else pt.sum(value, axis=0)
 
     g, p, xi = wide(gradients), before.get("p"), before.get("xi")

@@ -51,6 +51,7 @@ class Monitor:
         self, state: ChainState, frame: Frame, q: np.ndarray, output: KernelOutput
     ) -> None:
         """Take in a draw that ended in `q`."""
+        assert output.sums is not None  # the last inner steps of a draw are summed
         state.running_sums = state.running_sums.add(output.sums, output.summed)
         if not state.is_monitored:
             return
@@ -70,8 +71,7 @@ class Monitor:
     def rows_to_store(self, state: ChainState) -> np.ndarray:
         """Return what is stored of the running sums with a draw."""
         sums, rows = state.running_sums, self._rows
-        is_old = rows is None or rows.origin is not sums.origin
-        if is_old or rows.evidence is not state.evidence:
+        if rows is None or rows.origin is not sums.origin or rows.evidence is not state.evidence:
             rows = StoredRows(sums.origin, state.evidence, self._parts.places)
             self._rows = rows
         return rows.at(sums)

@@ -89,9 +89,11 @@ def _locate(
 
     A jittered start may lead to a place where numbers overflow, and the next one not.
     """
+    tuner = parts.tuner
+    assert tuner is not None  # something is tuned
     for attempt in range(STARTS):
         try:
-            return parts.tuner.start(state.tuned, start, parts.algorithm.injected_noise(), rng)
+            return tuner.start(state.tuned, start, parts.algorithm.injected_noise(), rng)
         except SamplingError as error:
             if attempt + 1 == STARTS or np.array_equal(start, q):
                 raise

@@ -1,6 +1,7 @@
 """State that one chain carries from draw to draw."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from pymc_sgmcmc._utils.values import equal_values
 from pymc_sgmcmc.chain.evidence import Evidence
@@ -38,7 +39,7 @@ class ChainState:
         Whether the sums are those after tuning, which are inspected.
     """
 
-    batch_states: tuple
+    batch_states: tuple[Any, ...]
     running_sums: RunningSums
     evidence: Evidence
     tuned: Tuned
@@ -49,10 +50,8 @@ class ChainState:
     divergences: int = 0
     failures: int = 0
     noise_key: int = 0
-    carried: tuple = ()
+    carried: tuple[Any, ...] = ()
     is_monitored: bool = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ChainState) and equal_values(self, other)
-
-    __hash__ = None

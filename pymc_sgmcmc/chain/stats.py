@@ -1,5 +1,7 @@
 """Sample stats that chains report: names, types and shapes."""
 
+from typing import Any
+
 import numpy as np
 from pymc.stats.convergence import SamplerWarning
 
@@ -8,7 +10,7 @@ from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
 
 __all__ = ["STATS", "TUNED_STATS", "stats_of"]
 
-STATS = {
+STATS: dict[str, tuple[Any, Any]] = {
     "step_size": (np.float64, []),
     "grad_norm": (np.float64, []),
     "minibatch_logp": (np.float64, []),
@@ -22,7 +24,7 @@ STATS = {
 }
 """Types and shapes of the stats of every sampler."""
 
-TUNED_STATS = {
+TUNED_STATS: dict[str, tuple[Any, Any]] = {
     "batch_size": (np.int64, []),
     "control_variate": (bool, []),
     "svrg": (bool, []),
@@ -34,12 +36,12 @@ TUNED_STATS = {
 }
 """Additional stats of a step method that tunes itself, which `pymc_sgmcmc.report` shows."""
 
-STAGES = {"sampling": (bool, [])}
+STAGES: dict[str, tuple[Any, Any]] = {"sampling": (bool, [])}
 """Additional stat of a schedule with exploration stages."""
 
 
-def stats_of(parts: Parts) -> dict[str, tuple]:
+def stats_of(parts: Parts) -> dict[str, tuple[Any, Any]]:
     """Return types and shapes of the stats of a chain of these parts, by name."""
     stats = STATS | {name: (np.float64, []) for name in parts.algorithm.stats}
     stats |= TUNED_STATS if parts.tuner is not None else {}
-    return stats | (STAGES if parts.explores(np.zeros(1)) is not None else {})
+    return stats | (STAGES if parts.explores(np.zeros(1, dtype=int)) is not None else {})

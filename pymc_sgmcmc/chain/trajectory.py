@@ -78,4 +78,5 @@ def advance(
         last[name] = of_steps[-1]
     if explores is not None:
         last["sampling"] = not explores[-1]
+    assert done is not None  # there is one block at least
     return Trajectory(done, last, rows)

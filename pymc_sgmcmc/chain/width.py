@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_sgmcmc.chain.running_sums import RunningSums
 
@@ -23,7 +24,7 @@ TOLERANCE, POOLED_TOLERANCE = 0.10, 0.05
 """Accepted relative errors of a variance, in one coordinate and on average."""
 
 
-def width_ratio(kind: str, means: Mapping[str, Any], correction: Any) -> Any:
+def width_ratio(kind: str, means: Mapping[str, Any] | xr.Dataset, correction: Any) -> Any:
     """Return W, in the shape of the means.
 
     Parameters

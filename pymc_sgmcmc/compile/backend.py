@@ -98,7 +98,7 @@ class Backend:
         If `name` is unknown.
     """
 
-    def __init__(self, name: str = "c", compile_kwargs: dict[str, Any] | None = None):
+    def __init__(self, name: str = "c", compile_kwargs: Mapping[str, Any] | None = None):
         one_of("backend", name, BACKENDS)
         if not isinstance(compile_kwargs, Mapping | None):
             raise TypeError(

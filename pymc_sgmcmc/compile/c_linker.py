@@ -49,8 +49,8 @@ class _Joined(CLinker):
     """
 
     def code_gen(self):
-        if getattr(self, "struct_code", False):
-            return self.struct_code
+        if code := getattr(self, "struct_code", ""):
+            return code
         super().code_gen()
         tasks = zip(self.tasks, self.blocks, strict=True)
         steps = [(number, block) for (_, kind, number), block in tasks if kind == "code"]

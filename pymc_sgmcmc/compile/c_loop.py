@@ -36,7 +36,9 @@ class Loop(CallsInner):
     __props__ = ("n_sequences", "n_paths", "in_place")
 
     def __init__(self, scan: Scan):
-        self.n_sequences, self.n_paths = paths_alone(scan)
+        alone = paths_alone(scan)
+        assert alone is not None  # other scans are not rewritten
+        self.n_sequences, self.n_paths = alone
         self.destroy_map, self.in_place = scan.destroy_map, tuple(sorted(scan.destroy_map))
 
     def c_code(self, node, name, inputs, outputs, sub):

@@ -26,7 +26,7 @@ def plain_mode(mode: str | Mode) -> Mode:
 
 def plain_graph(outputs: Sequence[Variable], mode: Mode) -> list[Variable]:
     """Return `outputs` computed by PyTensor's own operations alone, with scans in `mode`."""
-    made = {}
+    made: dict[Variable, Variable] = {}
     for node in toposort(list(outputs)):
         inputs = [made.get(variable, variable) for variable in node.inputs]
         if isinstance(node.op, TakeRows):

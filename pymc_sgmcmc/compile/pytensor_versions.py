@@ -1,6 +1,8 @@
 """Names and habits that differ between PyTensor 2 and 3."""
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import pytensor
 from pytensor.graph.basic import Apply
@@ -11,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 __all__ = ["ADDITIONS", "GATHERS", "indices_of_addition", "scan"]
 
 
-def scan(step, **kwargs):
+def scan(step: Callable[..., Any], **kwargs: Any) -> list[TensorVariable]:
     """Return the list of trajectories of `pytensor.scan`, each with its starting value.
 
     PyTensor returns slices of these trajectories, without the starting values. PyTensor 3 links the

@@ -67,9 +67,9 @@ class Embedded(Continuous):
     """A distribution on a manifold, in the coordinates of the space around it."""
 
     @classmethod
-    def dist(cls, dist_params, **kwargs):
+    def dist(cls, *parameters: Any, **kwargs: Any):
         register_numba_code_by_default()
-        return super().dist(dist_params, **kwargs)
+        return super().dist(*parameters, **kwargs)
 
     @classmethod
     def support_shape(cls, shape: Any, axes: str) -> list[Any]:
@@ -108,7 +108,7 @@ class Embedded(Continuous):
     @classmethod
     def check_length(cls, axis: str, length: Any, least: int) -> None:
         """Raise ValueError if a length is known and below `least`."""
-        if known(length) is not None and known(length) < least:
+        if (number := known(length)) is not None and number < least:
             raise ValueError(
                 f"{cls.__name__}: {axis} is {known(length)} long, and must be {least} at least."
             )

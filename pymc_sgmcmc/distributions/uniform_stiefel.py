@@ -89,9 +89,10 @@ class UniformStiefel(Embedded):
         n, p = cls.support_shape(shape, "np")
         cls.check_length("n, the last axis but one,", n, 2)
         cls.check_length("p, the last axis,", p, 1)
-        if known(n) is not None and known(p) is not None and known(n) < known(p):
+        rows, columns = known(n), known(p)
+        if rows is not None and columns is not None and rows < columns:
             raise ValueError(
-                f"UniformStiefel: n={known(n)} is less than p={known(p)}, so that p columns of "
+                f"UniformStiefel: n={rows} is less than p={columns}, so that p columns of "
                 "length n cannot be orthonormal. The last two axes are (n, p), with n >= p."
             )
         lengths = [pt.as_tensor_variable(length, dtype="int64") for length in (n, p)]

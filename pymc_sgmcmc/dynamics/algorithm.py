@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.alarm import Alarm
+from pymc_sgmcmc._utils.types import Array, Counts, Graph, Number, Vector
 from pymc_sgmcmc.dynamics.noise_budget import noise_to_inject
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule
 from pymc_sgmcmc.dynamics.setting import Context, Setting
@@ -102,15 +102,15 @@ class Algorithm(ABC):
         """Whether it goes downhill, to a mode, where no noise is injected."""
         return True
 
-    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, np.ndarray]:
+    def initial_state(self, rng: np.random.Generator, context: Context) -> Mapping[str, Number]:
         """Return fresh values of the variables that are carried beside q, by name; none here."""
         return {}
 
     @abstractmethod
-    def coefficients(self, context: Context) -> dict[str, np.ndarray]:
+    def coefficients(self, context: Context) -> Mapping[str, Number]:
         """Return numbers of the update that are inputs of the kernel, by name: shape () or (d,)."""
 
-    def planned(self, steps: np.ndarray, *, tuning: bool) -> dict[str, np.ndarray]:
+    def planned(self, steps: Counts, *, tuning: bool) -> Mapping[str, Vector]:
         """Return numbers of the update that change with the inner step, by name, at `steps`.
 
         `steps`: absolute counts (0, 1, ...) of the coming inner steps of the chain.
@@ -118,13 +118,13 @@ class Algorithm(ABC):
         return {}
 
     @abstractmethod
-    def update(self, q: TensorVariable, *state: TensorVariable, grad, h, noise, **numbers):
+    def update(self, q: Graph, *state: Any, **inputs: Any) -> tuple[Graph, ...]:
         """Return the new ``(q, *state)`` after one inner step, with one call of ``grad(q)``.
 
-        ``grad(q)``: the minibatch gradient of U, (d,), and then ``grad.potential()``: U there, and
-        ``grad.keep(g)``: what counts as the step's gradient in its place. ``h``: the step size;
-        ``noise()``: fresh standard normals, (d,). `numbers`: those of `planned` at this step, and
-        the coefficients.
+        `inputs`, by name: ``grad(q)``: the minibatch gradient of U, (d,), and then
+        ``grad.potential()``: U there, and ``grad.keep(g)``: what counts as the step's gradient in
+        its place. ``h``: the step size; ``noise()``: fresh standard normals, (d,). The numbers of
+        `planned` at this step, and the coefficients.
         """
 
     def step_bias(self, h: float, curvature: float) -> float:
@@ -149,22 +149,22 @@ class Algorithm(ABC):
         """
         return Heating(room)
 
-    def virial(self, q, *state, g, h, **numbers) -> TensorVariable | None:
+    def virial(self, q: Graph, *state: Any, **inputs: Any) -> Graph | None:
         """Return the mean of q g by the sampler's balance, (steps, d), whatever U is; or None.
 
-        `q`, `state`: before each step, (steps, d) or (steps, 1); ``g``: the gradient of the step;
-        ``h``: (steps, 1). `numbers`: as those of `update`.
+        `q`, `state`: before each step, (steps, d) or (steps, 1). `inputs`, by name: ``g``: the
+        gradient of the step; ``h``: (steps, 1); numbers, as those of `update`.
         """
         return None
 
-    def variance_inflation(self, rate: np.ndarray, context: Context) -> np.ndarray:
+    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
         """Return what gradient noise adds to posterior variances, relatively, (d,).
 
         `rate`: its h V / 2, less the noise estimate, (d,).
         """
         return rate / self.injected_noise()
 
-    def expected_friction(self, rate: np.ndarray, context: Context) -> float | None:
+    def expected_friction(self, rate: Vector, context: Context) -> float | None:
         """Return the friction that thermostats settle at, on average over the coordinates.
 
         `rate`: h V / 2, (d,).
@@ -177,20 +177,20 @@ class Algorithm(ABC):
 
     def accept_draw(
         self,
-        start: Mapping[str, np.ndarray],
-        end: Mapping[str, np.ndarray],
+        start: Mapping[str, Number],
+        end: Mapping[str, Number],
         normal: float,
         draw: int,
         *,
         tuning: bool,
-    ) -> tuple[bool, dict[str, np.ndarray]]:
+    ) -> tuple[bool, Mapping[str, Number]]:
         """Return whether the end of a draw is accepted, and the carried variables after that.
 
         `start`, `end`: the carried variables, with "u", U on all rows. `normal`: a standard normal.
         """
         raise NotImplementedError
 
-    def kinetic(self, p_before, p_after, g, h):
+    def kinetic(self, p_before: Graph, p_after: Graph, g: Graph, h: Graph) -> Graph:
         """Return p.p / d, added over the inner steps, for algorithms with a momentum."""
         energy = kinetic_energy(self.reads_momentum_by, p_before, p_after, g, h)
         return energy / self.space.dimension
@@ -200,12 +200,12 @@ class Algorithm(ABC):
         """The word of flows, or the name, of the integrator, by which `kinetic` reads p."""
         return None
 
-    def noise_to_inject(self, total: np.ndarray, name: str, context: Context) -> np.ndarray:
+    def noise_to_inject(self, total: Number, name: str, context: Context) -> Array:
         """Return what is left of the noise `total`, a rate called `name`, less the estimate."""
         estimate = self.setting.noise_estimate
         return noise_to_inject(total, name, estimate, context.measured, context.batched)
 
-    def estimated_noise(self, context: Context) -> np.ndarray:
+    def estimated_noise(self, context: Context) -> Array:
         """Return the noise estimate as a rate, (d,) or ()."""
         if isinstance(self.setting.noise_estimate, str):
             return np.minimum(context.measured, self.injected_noise())

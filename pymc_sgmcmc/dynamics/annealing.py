@@ -9,6 +9,7 @@ import numpy as np
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.arguments import check_fields
 from pymc_sgmcmc._utils.constraints import Instance, Optional, Positive, Whole
+from pymc_sgmcmc._utils.types import Counts, Vector
 
 __all__ = ["Annealing", "Cooling", "GeometricAnnealing", "PowerAnnealing"]
 
@@ -30,7 +31,7 @@ class Annealing(ABC):
     """
 
     @abstractmethod
-    def __call__(self, steps: np.ndarray) -> np.ndarray:
+    def __call__(self, steps: Counts) -> Vector:
         """Return positive inverse temperatures at the inner step counts `steps`, same shape."""
 
 
@@ -72,10 +73,10 @@ class PowerAnnealing(Annealing):
     b: float = 1.0
     gamma: float = 0.5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
-    def __call__(self, steps: np.ndarray) -> np.ndarray:
+    def __call__(self, steps: Counts) -> Vector:
         return self.a * (self.b + np.asarray(steps, dtype=float)) ** self.gamma
 
 
@@ -114,7 +115,7 @@ class GeometricAnnealing(Annealing):
     final: float
     length: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
         if self.final <= self.initial:
             raise ValueError(
@@ -122,7 +123,7 @@ class GeometricAnnealing(Annealing):
                 "temperatures, which grow as the temperature falls."
             )
 
-    def __call__(self, steps: np.ndarray) -> np.ndarray:
+    def __call__(self, steps: Counts) -> Vector:
         share = np.minimum(np.asarray(steps, dtype=float) / self.length, 1.0)
         return self.initial * (self.final / self.initial) ** share
 
@@ -151,14 +152,14 @@ class Cooling:
     annealing: Annealing | None
     exploration: int | None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.exploration is not None and self.annealing is None:
             raise ValueError(
                 f"exploration={self.exploration!r} says when refinement begins, and without "
                 "annealing there is none: pass annealing=PowerAnnealing(...), or leave it out."
             )
 
-    def planned(self, steps: np.ndarray, temperature: float) -> dict[str, np.ndarray]:
+    def planned(self, steps: Counts, temperature: float) -> dict[str, Vector]:
         """Return the temperatures at absolute counts `steps`, given the initial `temperature` T."""
         temperatures = np.full(len(steps), temperature)
         if self.annealing is not None:

@@ -12,12 +12,12 @@ __all__ = ["Langevin"]
 class Langevin(Algorithm, ABC):
     """An algorithm that steps against the gradient, and whose noise makes the temperature."""
 
-    def step_bias(self, h, curvature):
+    def step_bias(self, h: float, curvature: float) -> float:
         """Return none on a Gaussian of curvature 1, and one of first order elsewhere."""
         return h * max(curvature, 1.0) * 0.5
 
-    def injected_noise(self):
+    def injected_noise(self) -> float:
         return self.temperature
 
-    def longest_step(self, curvature):
+    def longest_step(self, curvature: float) -> float:
         return 2 / curvature

@@ -1,15 +1,16 @@
 """What algorithms share that accept or reject: by the step, with gradients on all rows."""
 
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.constraints import Optional, Positive
+from pymc_sgmcmc._utils.types import Counts, Graph, Number, Operand, Vector
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.setting import Context
 
 __all__ = ["TARGET_ACCEPT", "Metropolis", "gain", "where_accepted"]
 
@@ -19,7 +20,7 @@ NOWHERE = 1e30
 TARGET_ACCEPT = Optional(Positive(below=1))
 
 
-def gain(steps: np.ndarray) -> np.ndarray:
+def gain(steps: Operand) -> Operand:
     """Return how far the step size may still change, at counts of tuning (Robbins and Monro)."""
     return (steps + 1.0) ** -0.6
 
@@ -45,31 +46,31 @@ class Metropolis(Algorithm, ABC):
     target_accept: float | None
 
     @property
-    def can_optimize(self):
+    def can_optimize(self) -> bool:
         return False
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         return {"g": np.zeros(self.size), "u": NOWHERE, "factor": 1.0, "acceptance": 1.0}
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         return {"temperature": self.temperature}
 
-    def planned(self, steps, *, tuning):
+    def planned(self, steps: Counts, *, tuning: bool) -> dict[str, Vector]:
         adapts = tuning and self.target_accept is not None
         return {"gain": gain(steps) if adapts else np.zeros(len(steps))}
 
-    def step_bias(self, h, curvature):
+    def step_bias(self, h: float, curvature: float) -> float:
         return 0.0
 
-    def injected_noise(self):
+    def injected_noise(self) -> float:
         return self.temperature
 
-    def longest_step(self, curvature):
+    def longest_step(self, curvature: float) -> float:
         return 2 / curvature if self.setting.tunes_step else np.inf  # longer ones are rejected
 
     def accept(
-        self, log_ratio: TensorVariable, z: TensorVariable, factor: TensorVariable, gain: Any
-    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+        self, log_ratio: Graph, z: Graph, factor: Graph, gain: Operand
+    ) -> tuple[Graph, Graph, Graph]:
         """Return whether a proposal is accepted, its probability, and the adapted factor.
 
         `log_ratio`: of the densities of the move and of its reverse; NaN where one is nowhere.
@@ -82,6 +83,6 @@ class Metropolis(Algorithm, ABC):
         return accepted, acceptance, factor * pt.exp(gain * (acceptance - target))
 
 
-def where_accepted(accepted: TensorVariable, there: Any, here: Any) -> list[TensorVariable]:
+def where_accepted(accepted: Graph, there: Sequence[Graph], here: Sequence[Graph]) -> list[Graph]:
     """Return each of `there` if the proposal was accepted, else of `here`."""
     return [pt.switch(accepted, a, b) for a, b in zip(there, here, strict=True)]

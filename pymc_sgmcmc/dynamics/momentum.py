@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_sgmcmc._utils.argument_rows import THERMAL_MASS
+from pymc_sgmcmc._utils.types import Number, Vector
 from pymc_sgmcmc._utils.validation import per_coordinate
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.dynamics.splittings import longest_step, step_bias
 from pymc_sgmcmc.dynamics.thermostats import Thermostat
 
@@ -20,11 +22,14 @@ __all__ = ["Momentum", "Thermostatted"]
 class Momentum(Algorithm, ABC):
     """An algorithm with a momentum p, which friction slows down and noise kicks."""
 
-    stats = ("kinetic_temperature",)
+    stats: ClassVar[tuple[str, ...]] = ("kinetic_temperature",)
     rate_name: ClassVar[str] = "friction"
     """The hyper-parameter that is the `rate`."""
-    integrator = None
-    """The word of flows, or the name, of the integrator; a field where users choose it."""
+
+    @property
+    def integrator(self) -> str | None:
+        """The word of flows, or the name, of the integrator; a field where users choose it."""
+        return None
 
     @property
     def rate(self) -> Any:
@@ -32,33 +37,33 @@ class Momentum(Algorithm, ABC):
         return getattr(self, self.rate_name)
 
     @property
-    def scheme(self) -> str:
+    def scheme(self) -> str | None:
         """The splitting by whose bias and stability a step size is chosen."""
         return self.integrator
 
     @property
-    def reads_momentum_by(self):
+    def reads_momentum_by(self) -> str | None:
         return self.integrator
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         planned = self.planned(np.array([context.inner_steps]), tuning=context.tuning)
         spread = np.sqrt(planned.get("temperature", self.temperature))
         return {"p": spread * rng.standard_normal(self.size)}
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         rate = per_coordinate(self.rate_name, self.rate, self.size)
         name = f"{self.rate_name} x temperature = {self.rate!r} x {self.temperature!r}"
         diffusion = self.noise_to_inject(rate * self.temperature, name, context)
         return {self.rate_name: rate, "diffusion": diffusion}
 
-    def step_bias(self, h, curvature):
+    def step_bias(self, h: float, curvature: float) -> float:
         friction = np.mean(self.rate) if self.absorbs_noise else 0.0
         return step_bias(self.scheme, h, curvature, friction)
 
-    def injected_noise(self):
+    def injected_noise(self) -> float:
         return float(np.min(self.rate)) * self.temperature
 
-    def longest_step(self, curvature):
+    def longest_step(self, curvature: float) -> float:
         return longest_step(self.scheme, curvature, float(np.max(self.rate)))
 
 
@@ -77,14 +82,14 @@ class Thermostatted(Momentum, ABC):
     """
 
     absorbs_noise = True
-    stats = (*Momentum.stats, "thermostat")
+    stats: ClassVar[tuple[str, ...]] = (*Momentum.stats, "thermostat")
     rate_name = "diffusion"
 
     diffusion: Any = 1.0
     thermal_mass: Any = hyperparameter(THERMAL_MASS, default="auto")
 
     @property
-    def can_optimize(self):
+    def can_optimize(self) -> bool:
         return False
 
     @property
@@ -92,13 +97,13 @@ class Thermostatted(Momentum, ABC):
     def heat_bath(self) -> Thermostat:
         """What drives its friction."""
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         friction = self.rate + np.zeros(self.size)
         if not isinstance(self.setting.noise_estimate, str):  # else what is measured is subtracted
             friction = friction + context.measured / self.temperature
         return super().initial_state(rng, context) | {"xi": self.heat_bath.start(friction)}
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         numbers = super().coefficients(context)
         self.heat_bath.check(self.rate)
         # Its friction rests while nothing has been learned.
@@ -107,9 +112,9 @@ class Thermostatted(Momentum, ABC):
         )
         return numbers | {"temperature": self.temperature, "mass": mass}
 
-    def variance_inflation(self, rate, context):
+    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
         return self.heat_bath.variance_inflation(rate / self.injected_noise())
 
-    def expected_friction(self, rate, context):
+    def expected_friction(self, rate: Vector, context: Context) -> float | None:
         noise = rate.sum() / self.space.dimension
         return (float(np.mean(context.coefficients["diffusion"])) + noise) / self.temperature

@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc._utils.types import Array, Number, Vector
 from pymc_sgmcmc._utils.validation import per_coordinate
 
 __all__ = ["noise_to_inject"]
 
 
 def noise_to_inject(
-    total: np.ndarray, name: str, estimate: Any, measured: np.ndarray, batched: bool
-) -> np.ndarray:
+    total: Number, name: str, estimate: Any, measured: Vector, batched: bool
+) -> Array:
     """Return what is to be injected, so that with the noise of the gradients it makes `total`.
 
     Parameters

@@ -1,22 +1,23 @@
 """RMSProp's running mean of squared gradients, from which algorithms make a metric."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc._utils.types import Counts, Graph, Number, Operand, Vector
 
 __all__ = ["RMSProp", "mean_square", "metric"]
 
 
-def mean_square(v, gradient, rows, decay):
+def mean_square(v: Graph, gradient: Graph, rows: Graph, decay: Graph) -> Graph:
     """Return the running mean of the squares of mean gradients, those of U over the rows."""
     return decay * v + (1 - decay) * (gradient / rows) ** 2
 
 
-def metric(v, damping):
+def metric(v: Operand, damping: Operand) -> Operand:
     """Return PSGLD's metric; that of momentum samplers is its square root."""
     return 1 / (damping + v**0.5)
 
@@ -48,11 +49,11 @@ class RMSProp:
     rests: bool = True
     tunes_step: bool = False
 
-    def start(self, size: int) -> dict[str, np.ndarray]:
+    def start(self, size: int) -> dict[str, Number]:
         """Return the v at which damping + sqrt(v), and every metric made of it, is 1."""
         return {"v": np.full(size, max(0.0, 1.0 - self.damping) ** 2)}
 
-    def coefficients(self, n_rows: int) -> dict[str, float]:
+    def coefficients(self, n_rows: int) -> dict[str, Number]:
         """Return N, which is 1 where a step size is tuned, and the damping.
 
         `n_rows`: all rows of all minibatched likelihoods.
@@ -66,12 +67,12 @@ class RMSProp:
         """
         return at_identity if self.tunes_step else np.inf
 
-    def planned(self, steps: np.ndarray, *, tuning: bool) -> dict[str, np.ndarray]:
+    def planned(self, steps: Counts, *, tuning: bool) -> dict[str, Vector]:
         """Return the decay at each step: at first a plain mean of squares and start; 1 at rest."""
         decay = np.minimum(self.decay, (steps + 1.0) / (steps + 2.0))
         return {"decay": decay if tuning or not self.rests else np.ones(len(steps))}
 
-    def metric(self, v: Any) -> Any:
+    def metric(self, v: Operand) -> Operand:
         """Return the metric at `v`, (d,)."""
         return metric(v, self.damping)
 

@@ -6,9 +6,11 @@ from functools import lru_cache
 from typing import Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pymc_sgmcmc._utils.arguments import check_fields
 from pymc_sgmcmc._utils.constraints import Either, Positive, Ruled, Whole, Zero
+from pymc_sgmcmc._utils.types import Array, Counts, Vector
 from pymc_sgmcmc._utils.validation import positive
 
 __all__ = [
@@ -22,7 +24,7 @@ __all__ = [
 
 
 @lru_cache(maxsize=16)
-def repeated(step_size: float, shape: tuple[int, ...]) -> np.ndarray:
+def repeated(step_size: float, shape: tuple[int, ...]) -> Array:
     """Return a cached array of that shape filled with `step_size`, which must not be changed.
 
     The array is not marked as read-only, because Numba would compile again for that type.
@@ -47,10 +49,10 @@ class Schedule(ABC):
     """
 
     @abstractmethod
-    def __call__(self, steps: np.ndarray) -> np.ndarray:
+    def __call__(self, steps: Counts) -> Vector:
         """Return step sizes at the absolute inner step counts `steps` (0, 1, ...), same shape."""
 
-    def explores(self, steps: np.ndarray) -> np.ndarray | None:
+    def explores(self, steps: Counts) -> NDArray[np.bool_] | None:
         """Return which `steps` are those of an optimiser, without noise; None if never any."""
         return None
 
@@ -82,10 +84,10 @@ class Constant(Schedule):
 
     step_size: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
-    def __call__(self, steps: np.ndarray) -> np.ndarray:
+    def __call__(self, steps: Counts) -> Vector:
         return repeated(float(self.step_size), steps.shape)
 
 
@@ -135,7 +137,7 @@ class Polynomial(Schedule):
     b: float = 1.0
     gamma: float = 0.55
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
         if self.gamma > 1:
             raise ValueError(
@@ -143,7 +145,7 @@ class Polynomial(Schedule):
                 "have a finite sum and the chain stops before it reaches the posterior."
             )
 
-    def __call__(self, steps: np.ndarray) -> np.ndarray:
+    def __call__(self, steps: Counts) -> Vector:
         return self.a * (self.b + np.asarray(steps, dtype=float)) ** -self.gamma
 
 
@@ -197,16 +199,16 @@ class CyclicalCosine(Schedule):
     cycle: int
     exploration: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self)
 
-    def __call__(self, steps: np.ndarray) -> np.ndarray:
+    def __call__(self, steps: Counts) -> Vector:
         return 0.5 * self.initial * (np.cos(np.pi * self._phase(steps)) + 1.0)
 
-    def explores(self, steps: np.ndarray) -> np.ndarray | None:
+    def explores(self, steps: Counts) -> NDArray[np.bool_] | None:
         return self._phase(steps) < self.exploration if self.exploration else None
 
-    def _phase(self, steps: np.ndarray) -> np.ndarray:
+    def _phase(self, steps: Counts) -> Vector:
         return np.mod(steps, self.cycle) / self.cycle
 
 

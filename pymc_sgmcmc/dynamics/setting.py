@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.dynamics.space import EVERYWHERE, Space
 
 __all__ = ["Context", "Setting"]
@@ -68,15 +69,15 @@ class Context:
     inner_steps: int = 0
     tuning: bool = True
     in_first_window: bool = False
-    noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    pace: np.ndarray = field(default_factory=lambda: np.ones(1))
+    noise: Vector = field(default_factory=lambda: np.zeros(1))
+    pace: Vector = field(default_factory=lambda: np.ones(1))
     batched: bool = False
     n_rows: int = 0
-    state: Mapping[str, np.ndarray] = field(default_factory=dict)
-    coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+    state: Mapping[str, Array] = field(default_factory=dict)
+    coefficients: Mapping[str, Array] = field(default_factory=dict)
 
     @property
-    def measured(self) -> np.ndarray:
+    def measured(self) -> Vector:
         """The rate h V / 2 that gradients add by measurement, (d,)."""
         if not self.noise.any():
             return self.noise  # also before there is a step size

@@ -1,11 +1,14 @@
 """A step of a splitting integrator, its bias and stability, and its balance of energies."""
 
+from collections.abc import Callable
 from math import factorial
 
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_sgmcmc.dynamics.space import EVERYWHERE
+from pymc_sgmcmc._utils.types import Graph, Operand
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
+from pymc_sgmcmc.dynamics.space import EVERYWHERE, Space
 from pymc_sgmcmc.dynamics.words import KICKS, flows
 
 __all__ = [
@@ -13,8 +16,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def split(word, q, p, friction, *, grad, h, noise, diffusion, heat=None,
-          space=EVERYWHERE):  # fmt: skip
+def split(
+    word: str, q: Graph, p: Graph, friction: Graph, *, grad: Gradient, h: Graph, noise: Normals,
+    diffusion: Graph, heat: Callable[[Graph, Graph, Graph], Graph] | None = None,
+    space: Space = EVERYWHERE,
+) -> tuple[Graph, Graph, Graph]:  # fmt: skip
     """Make one step of a splitting, and return the new (q, p, friction).
 
     ``heat(friction, p, h)`` is the flow of D. The letter K is a kick with noise, and F is friction
@@ -40,11 +46,12 @@ def split(word, q, p, friction, *, grad, h, noise, diffusion, heat=None,
         elif letter == "U":
             q, p = drift_with_friction(q, p, friction, diffusion, t, noise(), noise())
         elif letter == "D":
+            assert heat is not None  # words without a thermostat have no D
             friction = heat(friction, p, t)
     return q, p, friction
 
 
-def ornstein_uhlenbeck(p, friction, diffusion, h, z):
+def ornstein_uhlenbeck(p: Graph, friction: Graph, diffusion: Operand, h: Graph, z: Graph) -> Graph:
     """Solve dp = -friction p dt + sqrt(2 diffusion) dW over a time h, given normals `z`.
 
     The solution is exact for friction of any sign, because the friction of a thermostat may be
@@ -59,14 +66,16 @@ def ornstein_uhlenbeck(p, friction, diffusion, h, z):
     return pt.exp(-x) * p + pt.sqrt(2.0 * h * _mean_decay(2.0 * x) * diffusion) * z
 
 
-def _mean_decay(x):
+def _mean_decay(x: Graph) -> Graph:
     """Return (1 - exp(-x)) / x, with its limit 1 at x = 0."""
     small = pt.abs(x) < 1e-4
     safe = pt.switch(small, 1.0, x)
     return pt.switch(small, 1.0 - 0.5 * x * (1.0 - x / 3.0), -pt.expm1(-safe) / safe)
 
 
-def drift_with_friction(q, p, friction, diffusion, h, z, z_more):
+def drift_with_friction(
+    q: Graph, p: Graph, friction: Graph, diffusion: Graph, h: Graph, z: Graph, z_more: Graph
+) -> tuple[Graph, Graph]:
     """Solve dq = p dt and the equation of `ornstein_uhlenbeck` together over a time h.
 
     The noises of q and p are correlated, and made from the normals `z` and `z_more`. With
@@ -92,12 +101,12 @@ SPREAD = [(-1) ** k * (2.0 - 2.0 ** (k - 1)) / factorial(k) for k in range(3, 20
 """Coefficients of the power series of s(x) in `drift_with_friction`."""
 
 
-def _is_baoab(integrator):
+def _is_baoab(integrator: str | None) -> bool:
     """Return whether the integrator is BAOAB, with or without a thermostat."""
     return "".join(letter for letter, _ in flows(integrator) if letter != "D") == "BAOA"
 
 
-def step_bias(integrator, h, curvature, thermostat=0.0):
+def step_bias(integrator: str | None, h: float, curvature: float, thermostat: float = 0.0) -> float:
     """Estimate the relative error of a posterior variance that a step size h may cause.
 
     On a Gaussian BAOAB has no error, and the other splittings have about h^2 times the curvature
@@ -111,14 +120,14 @@ def step_bias(integrator, h, curvature, thermostat=0.0):
     return max(bias, h * thermostat / 2) if integrator == "euler" else bias
 
 
-def longest_step(integrator, curvature, friction):
+def longest_step(integrator: str | None, curvature: float, friction: float) -> float:
     """Return the longest stable step size on a Gaussian of that curvature, for a friction."""
     if integrator == "euler":
         return (np.sqrt(friction**2 + 4 * curvature) - friction) / curvature
     return 2 / np.sqrt(curvature)
 
 
-def virial(integrator, p, g, h, friction):
+def virial(integrator: str | None, p: Graph, g: Graph, h: Graph, friction: Graph) -> Graph | None:
     """Return the mean of q g implied by the balance of a constant friction, or None if unknown.
 
     The balance, in terms of p and g only, follows from E[q q] and E[q p], which are the same before
@@ -138,7 +147,9 @@ def virial(integrator, p, g, h, friction):
     return (1 - c) / (4 * (1 + c)) * ((1 + 2 * c) * kicked + p**2) + (c * kicked + p**2) / 2
 
 
-def kinetic_energy(integrator, p_before, p_after, g, h):
+def kinetic_energy(
+    integrator: str | None, p_before: Graph, p_after: Graph, g: Graph, h: Graph
+) -> Graph:
     """Return p.p, summed over the inner steps.
 
     The expected mean is d times the temperature with a thermostat, and for BAOAB on a Gaussian

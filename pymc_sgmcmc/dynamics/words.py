@@ -8,6 +8,7 @@ a drift, friction and noise, half a drift, half a kick.
 
 from functools import cache
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def spelled(integrator: str, *, thermostat: bool) -> str:
 def splitting(*, thermostat: bool, curved: bool = False) -> Ruled:
     """Return the rule that checks the argument ``integrator`` of a sampler."""
 
-    def rule(name, value):
+    def rule(name: str, value: Any) -> None:
         checked_word(value, thermostat=thermostat, curved=curved)
 
     return Ruled(
@@ -60,7 +61,7 @@ def checked_word(word: str, *, thermostat: bool, curved: bool = False) -> str:
     examples = [e for e in (THERMOSTATTED if thermostat else WORDS) if not set(e) - set(known)]
     named = [name for name in NAMED if not (curved and name == "euler")]
 
-    def refuse(why):
+    def refuse(why: str) -> ValueError:
         return ValueError(
             f"integrator={shortened(word)} {why}. Choose {', '.join(map(repr, named))} or a word: "
             f"{', '.join(examples)}."

@@ -1,6 +1,7 @@
 """Variables that the gradient of a log-density reaches."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from pytensor.gradient import DisconnectedGrad, ZeroGrad
@@ -101,5 +102,6 @@ def _scalar(node: Apply, kinds: type | tuple[type, ...]) -> bool:
 
 
 def _is_minus_infinity(variable: Variable) -> bool:
-    value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
-    return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
+    value: Any = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
+    is_number = isinstance(value, np.ndarray | np.number)
+    return is_number and bool(np.isneginf(value))

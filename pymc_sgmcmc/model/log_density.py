@@ -1,6 +1,7 @@
 """Terms of a PyMC model's log-density."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -82,8 +83,9 @@ def _is(node: Apply, kind: type) -> bool:
 
 def is_minus_infinity(variable: TensorVariable) -> bool:
     """Return whether `variable` is the constant -inf, of any shape."""
-    value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
-    return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
+    value: Any = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
+    is_number = isinstance(value, np.ndarray | np.number)
+    return is_number and bool(np.isneginf(value))
 
 
 def flat_gradient(

@@ -43,16 +43,16 @@ class NewData:
         self,
         model: Model,
         new_data: Mapping[str, Any],
-        coords: Mapping[str, Sequence],
+        coords: Mapping[str, Any],
         wanted: Sequence[TensorVariable],
     ):
         self._model = model
         self._values = dict(_checked(model, name, value) for name, value in new_data.items())
         # Keys are dimensions; rows without a name have their old number as key.
-        self._lengths: dict[str | int, int] = {}
+        self._lengths: dict[str | int | None, int] = {}
         for data, value in self._values.items():
             self._note_lengths(data, value.shape)
-        self.coords = {}
+        self.coords: dict[str, Any] = {}
         for dim, length in self._lengths.items():
             if isinstance(dim, str):
                 self._resize(dim, length, coords.get(dim, np.arange(length)))

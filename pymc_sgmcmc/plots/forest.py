@@ -24,7 +24,7 @@ def forest(
     ratio: np.ndarray,
     interval: tuple[np.ndarray, np.ndarray],
     wrong: np.ndarray,
-    band: tuple[float, float],
+    band: Sequence[float] | np.ndarray,
 ) -> Any:
     """Draw ratios on a logarithmic scale, the first coordinate on top; return the axes.
 
@@ -67,7 +67,7 @@ def forest(
         ticks = np.array([0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15])
     if right / left > 20:
         ticks = np.array([0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100])
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_major_locator(FixedLocator(ticks.tolist()))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     step = -(-size // LABELS)

@@ -1,5 +1,8 @@
 """Draws on the density of the posterior, on given axes."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from pymc_sgmcmc.plots.style import BLACK, BLUE, SKY, VERMILION
@@ -15,7 +18,9 @@ SHOWN = 4000
 _FIRST = "first draws"
 
 
-def draw_curve(ax, flat, grids, density, path) -> None:
+def draw_curve(
+    ax: Any, flat: np.ndarray, grids: Sequence[np.ndarray], density: np.ndarray, path: np.ndarray
+) -> None:
     """Draw a histogram of draws `flat` (n, 1), the density on the grid, and a rising path."""
     (grid,) = grids
     density = density / np.sum((density[1:] + density[:-1]) / 2 * np.diff(grid))
@@ -30,7 +35,9 @@ def draw_curve(ax, flat, grids, density, path) -> None:
         ax.plot([], [], "-o", color=VERMILION, linewidth=0.9, markersize=2.5, label=_FIRST)
 
 
-def draw_contours(ax, flat, grids, density, path) -> None:
+def draw_contours(
+    ax: Any, flat: np.ndarray, grids: Sequence[np.ndarray], density: np.ndarray, path: np.ndarray
+) -> None:
     """Draw points `flat` (n, 2) on contours of the density, and a line `path` (m, 2)."""
     from matplotlib.lines import Line2D
 
@@ -43,7 +50,7 @@ def draw_contours(ax, flat, grids, density, path) -> None:
     held = ", ".join(f"{100 * part:g}" for part in HELD[::-1])
     ax.add_line(Line2D([], [], color=BLACK, linewidth=0.9, label=f"exact: {held} %"))
     if len(path):
-        _line(ax, *path.T, _FIRST)
+        _line(ax, path[:, 0], path[:, 1], _FIRST)
 
 
 def _levels(density: np.ndarray) -> list[float]:
@@ -54,6 +61,6 @@ def _levels(density: np.ndarray) -> list[float]:
     return [level for level in levels if level > 0]
 
 
-def _line(ax, x, y, label) -> None:
+def _line(ax: Any, x: np.ndarray, y: np.ndarray, label: str | None) -> None:
     ax.plot(x, y, "-o", color=VERMILION, linewidth=0.9, markersize=2.5, label=label, zorder=3)
     ax.plot(x[:1], y[:1], "s", color=VERMILION, markersize=6, zorder=3)

@@ -1,5 +1,6 @@
 """Sample stat of all chains over their draws, including those of tuning if they were kept."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -90,7 +91,7 @@ def _warmup(idata: Any) -> SimpleNamespace:
 
 
 def draw_lines(
-    ax: Any, draw: np.ndarray, values: np.ndarray, labels: list[str] | None, **style
+    ax: Any, draw: np.ndarray, values: np.ndarray, labels: Sequence[str | None] | None, **style: Any
 ) -> None:
     """Draw a line for each chain of `values` (chains, draws), or one if all are the same."""
     if labels is None:

@@ -121,8 +121,8 @@ def plot_phase(
         raise ValueError(f"resolution={resolution!r} must be at least 2: points along an axis.")
     grids = grids_for(flat, ranges, resolution or GRID[len(labels)])
     points = np.stack([grid.ravel() for grid in np.meshgrid(*grids, indexing="ij")], axis=1)
-    points = shaped(np.concatenate([flat[:1], points]), shapes)
-    by_name = dict(zip(names, points, strict=True))
+    parts = shaped(np.concatenate([flat[:1], points]), shapes)
+    by_name = dict(zip(names, parts, strict=True))
     log_density = exact_log_density(model, by_name)[1:].reshape([len(grid) for grid in grids])
     if not np.isfinite(log_density).any():
         raise ValueError(f"ranges={ranges!r}: the density is zero there.")

@@ -40,9 +40,9 @@ def line_style(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes}
 
 
-def add_legend(axes: Sequence[Any], *, ours: bool) -> None:
+def add_legend(axes: Sequence[Any] | np.ndarray, *, ours: bool) -> None:
     """Add one legend for all axes: above the figure if it is `ours`, else in the first axes."""
-    handles = {}
+    handles: dict[str, Any] = {}
     for ax in axes:
         handles |= {
             text: handle for handle, text in zip(*ax.get_legend_handles_labels(), strict=True)

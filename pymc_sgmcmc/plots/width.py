@@ -93,7 +93,7 @@ def plot_width(
             f"kind={kind!r}: no step method of this run has it. Choose kind={_other(kind)!r}."
         )
     names = _names(idata, model, var_names)
-    figures = []
+    figures: list[tuple[Any, ...]] = []
     for width in widths:
         half = width.critical * error_at_one(width.ratio, width.error)
         figures += zip(width.places, width.ratio, half, width.excess > 0, strict=True)

@@ -34,10 +34,14 @@ class GradientFrame(Protocol):
         all rows.
     """
 
-    coordinates: Coordinates
-    uses_control_variate: bool
-    anchor: np.ndarray
-    anchor_gradient: np.ndarray
+    @property
+    def coordinates(self) -> Coordinates: ...
+    @property
+    def uses_control_variate(self) -> bool: ...
+    @property
+    def anchor(self) -> np.ndarray: ...
+    @property
+    def anchor_gradient(self) -> np.ndarray: ...
 
 
 class Batch(NamedTuple):
@@ -85,7 +89,7 @@ def control_variate_of(target: Target, source: BatchSource) -> ControlVariate:
 class AtAnchor:
     """Compute the gradient of the batch a second time, at the anchor."""
 
-    by_row = frozenset()
+    by_row: frozenset[str] = frozenset()
 
     def __init__(self, target: Target, source: BatchSource):
         self._groups = target.groups
@@ -124,7 +128,7 @@ class KeptSlopes:
         if of.uses_control_variate:
             slopes = self._target.row_slopes(of.anchor)
         elif slopes is None or [*map(len, slopes)] != [*self._target.check_lengths()]:
-            widths = map(len, self._target.energy.predictors)
+            widths = map(len, self._target.energy.predictors or ())
             shapes = zip(self._target.check_lengths(), widths, strict=True)
             slopes = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
         if slopes is not self._slopes:

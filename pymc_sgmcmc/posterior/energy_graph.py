@@ -74,6 +74,7 @@ class EnergyGraph:
         """
         weights, graphs = self._weights(), [self._gradient(self._exact)]
         kept = [pt.matrix(dtype=pytensor.config.floatX) for _ in self.groups]
+        assert self.predictors is not None
         for predictors, weight, at_anchor in zip(self.predictors, weights, kept, strict=True):
             for j, predictor in enumerate(predictors):
                 slopes = weight * (predictor.slope - at_anchor[:, j])
@@ -88,6 +89,7 @@ class EnergyGraph:
 
     def row_slopes(self, q: TensorVariable, slices: Mapping) -> list[TensorVariable]:
         """Return the slopes of sliced rows in the predictors, (n, predictors) for each group."""
+        assert self.predictors is not None
         graphs = [pt.stack([p.slope for p in own], axis=1) for own in self.predictors]
         return self._at(q, slices, [graph.astype(pytensor.config.floatX) for graph in graphs])
 
@@ -100,7 +102,7 @@ class EnergyGraph:
 
     def _at(self, q, given: Mapping, graphs: list[TensorVariable]) -> list[TensorVariable]:
         """Return the graphs at `q` (d,), with the replacements in `given`."""
-        values = dict(zip(self.vars, self._split(q), strict=True)) | given
+        values = {**dict(zip(self.vars, self._split(q), strict=True)), **given}
         return clone_replace(graphs, values, rebuild_strict=False)
 
     def _split(self, q: TensorVariable) -> list[TensorVariable]:

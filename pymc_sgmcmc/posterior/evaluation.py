@@ -62,7 +62,7 @@ class Evaluation:
     def on_rows(
         self,
         q: np.ndarray,
-        weights: Sequence[float],
+        weights: Sequence[float] | np.ndarray,
         rows: Sequence[np.ndarray],
         exact_weight: float = 1.0,
     ) -> tuple[float, np.ndarray]:
@@ -80,7 +80,7 @@ class Evaluation:
         )
 
     def exact(
-        self, q: np.ndarray, lengths: Sequence[int], exact_weight: float = 1.0
+        self, q: np.ndarray, lengths: np.ndarray, exact_weight: float = 1.0
     ) -> tuple[float, np.ndarray]:
         """Return U and its gradient on all rows, `lengths` of them in each group."""
         value, gradient = 0.0, np.zeros(self._size)
@@ -90,10 +90,11 @@ class Evaluation:
         return value, gradient
 
     def with_slopes(
-        self, q: np.ndarray, lengths: Sequence[int]
+        self, q: np.ndarray, lengths: np.ndarray
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the gradient of the minibatched part of U, and the slopes of all rows by group."""
-        gradient, slopes = np.zeros(self._size), [[] for _ in self._groups]
+        gradient = np.zeros(self._size)
+        slopes: list[list[np.ndarray]] = [[] for _ in self._groups]
         for k, start, stop in self._chunks(lengths):
             weights, rows = self._only(k, 1.0, np.arange(start, stop))
             _, more, *found = self._call(q, weights, rows, 0.0)
@@ -105,9 +106,9 @@ class Evaluation:
         self, q: np.ndarray, k: int, rows: np.ndarray, weight: float = 1.0
     ) -> tuple[float, np.ndarray]:
         """Return the part of U from `rows` of group k, times `weight`, and its gradient."""
-        return self.on_rows(q, *self._only(k, weight, rows), exact_weight=0.0)
+        return self.on_rows(q, *self._only(k, weight, rows), 0.0)
 
-    def parts(self, lengths: Sequence[int], exact_weight: float = 1.0) -> list[Part]:
+    def parts(self, lengths: np.ndarray, exact_weight: float = 1.0) -> list[Part]:
         """Return functions of q whose values and gradients add up to those of U."""
         weights, rows = self._nothing()
         parts: list[Part] = [
@@ -116,7 +117,7 @@ class Evaluation:
         parts += [partial(self._slice, *chunk) for chunk in self._chunks(lengths)]
         return parts
 
-    def _chunks(self, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    def _chunks(self, lengths: np.ndarray) -> Iterator[tuple[int, int, int]]:
         """Yield (group, start, stop) for chunks of rows whose data stay in the cache."""
         for k, group in enumerate(self._groups):
             widest = max(np.prod(data.shape) / lengths[k] for data in group.data)
@@ -127,7 +128,7 @@ class Evaluation:
     def _slice(self, k: int, start: int, stop: int, q: np.ndarray) -> tuple[float, np.ndarray]:
         return self.on_group(q, k, np.arange(start, stop))
 
-    def _only(self, k: int, weight: float, rows: np.ndarray):
+    def _only(self, k: int, weight: float, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return weights and rows for group k alone: other groups have zero weight."""
         weights, every = self._nothing()
         weights[k], every[k] = weight, rows

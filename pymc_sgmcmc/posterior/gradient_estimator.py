@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.metric import Metric
@@ -14,7 +16,13 @@ from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.control_variates import Batch, GradientFrame, control_variate_of
 from pymc_sgmcmc.posterior.target import Target
 
-__all__ = ["Estimator"]
+__all__ = ["Estimate", "Estimator"]
+
+Estimate: TypeAlias = Callable[
+    [TensorVariable, Sequence[TensorVariable], Sequence[TensorVariable]],
+    tuple[TensorVariable, TensorVariable],
+]
+"""A function of z, rows and weights that returns graphs of U and its gradient in z."""
 
 
 class Estimator:
@@ -43,12 +51,12 @@ class Estimator:
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """Return the inputs of `bind`, by name."""
-        numbers = {}
+        numbers: dict[str, np.ndarray] = {}
         if self.moves:
             numbers |= {"centre": of.coordinates.centre}
             numbers |= _in_numbers(of.coordinates.metric)
         if self._variate is not None:
-            on = np.float64(of.uses_control_variate)
+            on = np.asarray(of.uses_control_variate, float)
             numbers |= {"anchor_gradient": of.anchor_gradient, "control": on}
             numbers |= self._variate.numbers(of)
         return numbers
@@ -64,7 +72,7 @@ class Estimator:
             for name, value in self.numbers(of).items()
         }
 
-    def bind(self, numbers: Mapping[str, TensorVariable]) -> Callable:
+    def bind(self, numbers: Mapping[str, TensorVariable]) -> Estimate:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
 
         `rows`: one step of what the batch source gives, for all groups one after the other;
@@ -77,7 +85,8 @@ class Estimator:
 
         def estimate(z, rows, weights):
             q = z if metric is None else numbers["centre"] + metric.times(z)
-            batches, slices = self._by_group(rows), {}
+            batches = self._by_group(rows)
+            slices: dict[Variable, Variable] = {}
             for group, batch in zip(self.groups, batches, strict=True):
                 slices |= self._source.slices(group, batch)
             value, gradient = self._whole(q, slices, weights)

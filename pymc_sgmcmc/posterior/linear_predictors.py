@@ -8,6 +8,7 @@ can be kept, and one product with X maps a difference of slopes to a gradient in
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace
@@ -58,17 +59,18 @@ class Predictor:
 
 
 def kept_predictors(
-    groups: Sequence[RowGroup], lengths: Sequence[int], vars: Sequence[TensorVariable]
+    groups: Sequence[RowGroup], lengths: np.ndarray, vars: Sequence[TensorVariable]
 ) -> list[list[Predictor]] | None:
     """Return the predictors of all groups; None if one has none, or slopes exceed `KEPT`.
 
     `lengths`: the number of rows of each group.
     """
     found = [find_predictors(group, vars) for group in groups]
-    if not all(found):  # also where a group has none at all
+    known = [own for own in found if own]
+    if len(known) < len(found):  # also where a group has none at all
         return None
-    kept = sum(n * len(own) for n, own in zip(lengths, found, strict=True))
-    return found if kept <= KEPT else None
+    kept = sum(n * len(own) for n, own in zip(lengths, known, strict=True))
+    return known if kept <= KEPT else None
 
 
 def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Predictor] | None:

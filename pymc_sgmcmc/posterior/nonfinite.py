@@ -106,7 +106,8 @@ def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
 
 def _search(is_fine: Callable[[np.ndarray], bool], length: int) -> list[int]:
     """Return the first `NAMED` rows that are not fine by themselves, found by halving."""
-    found, waiting = [], [np.arange(length)]
+    found: list[int] = []
+    waiting = [np.arange(length)]
     while waiting and len(found) < NAMED:
         rows = waiting.pop()
         if is_fine(rows):

@@ -224,6 +224,7 @@ class Target:
         """Return the slopes of all rows at `q`, (N, predictors) for each group, if kept."""
         if self._slopes is None or not np.array_equal(self._slopes[0], q):
             self.batched_gradient(q)
+        assert self._slopes is not None  # the line before has made them
         return self._slopes[1]
 
     def random_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ def common_variables(
     posteriors = {name: posterior_of(idata, var_names) for name, idata in named.items()}
     origin, *_ = posteriors
     common = [
-        name
+        str(name)
         for name, values in posteriors[origin].items()
         if values.dtype.kind in "biuf" and all(name in data for data in posteriors.values())
     ]
@@ -46,7 +46,9 @@ def all_named(reference: Any, others: tuple[Any, ...]) -> dict[str, Any]:
     return named
 
 
-def _check_same_entries(origin, exact: xr.Dataset, name, posterior: xr.Dataset, common) -> None:
+def _check_same_entries(
+    origin: str, exact: xr.Dataset, name: str, posterior: xr.Dataset, common: Sequence[str]
+) -> None:
     for variable in common:
         one, other = (
             data[variable].isel(chain=0, draw=0, drop=True) for data in (exact, posterior)

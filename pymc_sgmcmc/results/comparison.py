@@ -127,7 +127,9 @@ def _flat(posterior: xr.Dataset, names: Sequence[str]) -> tuple[np.ndarray, np.n
     return np.array(entries), np.concatenate(flat, axis=2)
 
 
-def _scaled(draws: np.ndarray, moving: np.ndarray, scale: tuple) -> np.ndarray:
+def _scaled(
+    draws: np.ndarray, moving: np.ndarray, scale: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
     """Return draws as differences from the mean of the reference, in its sds."""
     mean, sd = scale
     return (draws[..., moving] - mean) / sd
@@ -166,7 +168,7 @@ def _sd_mcse(draws: np.ndarray) -> float:
     return _mean_mcse(np.square(draws - draws.mean())) / (2 * sd) if sd != 0 else 0.0
 
 
-def _cost(idata: Any, draws: np.ndarray, seconds: float | None, rows: int | None):
+def _cost(idata: Any, draws: np.ndarray, seconds: float | None, rows: int | None) -> Any:
     import arviz as az
 
     k = draws.shape[2]

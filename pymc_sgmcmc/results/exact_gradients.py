@@ -1,9 +1,10 @@
 """Exact gradients at some of the draws, and the sds and means that they imply."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
+from typing import Any
 
 import numpy as np
 from pymc import Model
@@ -63,13 +64,13 @@ class ExactGradients:
         return found.embed(straight)
 
     def gradients(
-        self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
+        self, draws: FlatDraws, index: np.ndarray, *, progressbar: bool = True
     ) -> np.ndarray:
         """Return the gradient of U, (m, d), on all rows, at rows `index` (m,) of `draws.flat()`."""
         return self.energies(draws, index, progressbar=progressbar)[1]
 
     def energies(
-        self, draws: FlatDraws, index: Sequence[int], *, progressbar: bool = True
+        self, draws: FlatDraws, index: np.ndarray, *, progressbar: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return U, (m,), and its gradient, (m, d), on all rows, at the draws `index`, (m,).
 
@@ -94,7 +95,7 @@ class ExactGradients:
 
     def _target_at(self, point: dict[str, np.ndarray]) -> Target:
         vars = self.model.continuous_value_vars
-        settings = {"initial_point": point, "backend": self._backend}
+        settings: dict[str, Any] = {"initial_point": point, "backend": self._backend}
         with _quiet():
             try:
                 return Target(self.model, vars, batch_size=AUTO, **settings)
@@ -129,7 +130,7 @@ def _quiet() -> Iterator[None]:
     """Suppress log lines of this thread on minibatches, because gradients here use all rows."""
     thread = get_ident()
 
-    def is_wanted(record):
+    def is_wanted(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR or record.thread != thread
 
     _log.addFilter(is_wanted)

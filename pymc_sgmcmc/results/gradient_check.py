@@ -81,7 +81,9 @@ def _sds(names: tuple[str, ...], result: GradientRegression, why: str, blur: flo
     limit = max(50 * t * largest, 50 * VARIANCE_TOLERANCE, blur) if measured.any() else np.nan
     alarms, passed, notes = [], "", []
     if wrong.any():
-        order = sorted(np.flatnonzero(wrong), key=lambda i: -abs(np.log(max(ratio[i], 1e-300))))
+        order = sorted(
+            np.flatnonzero(wrong), key=lambda i: -abs(np.log(max(float(ratio[i]), 1e-300)))
+        )
         phrases = [
             f"{names[i]} has {sd_ratio[i]:.2f} ± {sd_ratio_error[i]:.2f} times that sd, too "
             f"{'wide' if ratio[i] > 1 else 'narrow'}"

@@ -5,8 +5,10 @@ regression of gradients on q estimates both for any law of the draws. The idea i
 4d gradients are enough, twenty times fewer than a mean of q times gradient would take.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +61,7 @@ class GradientRegression:
         """Return the figures in longer vectors, at the positions `which`, and NaN elsewhere."""
         if which.all():
             return self
-        spread = {}
+        spread: dict[str, Any] = {}
         for name in ("variance_ratio", "variance_ratio_error", "mean_error", "mean_error_error"):
             spread[name] = np.full(len(which), np.nan)
             spread[name][which] = getattr(self, name)
@@ -119,7 +121,9 @@ def regress_gradients(
     )
 
 
-def _all_without_each(q, mean, sd):
+def _all_without_each(
+    q: np.ndarray, mean: np.ndarray, sd: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield mean and variance (d,) of the scaled draws: of all, then with each block left out."""
     n, ends = len(q), -(-np.arange(BLOCKS + 1) * len(q) // BLOCKS)
     scaled = [(q[start:stop] - mean) / sd for start, stop in pairwise(ends)]
@@ -135,7 +139,9 @@ def _all_without_each(q, mean, sd):
         yield average, square / number - average**2
 
 
-def _jointly(z, g, z_mean, z_variance):
+def _jointly(
+    z: np.ndarray, g: np.ndarray, z_mean: np.ndarray, z_variance: np.ndarray
+) -> Sequence[np.ndarray] | np.ndarray:
     """Compute variance ratio and mean error by regression of g on z, given the draws' moments."""
     average, centred = z.mean(axis=0), z - z.mean(axis=0)
     try:
@@ -149,7 +155,9 @@ def _jointly(z, g, z_mean, z_variance):
     return z_variance / variance, mean_error / np.sqrt(variance)
 
 
-def _singly(z, g, z_mean, z_variance):
+def _singly(
+    z: np.ndarray, g: np.ndarray, z_mean: np.ndarray, z_variance: np.ndarray
+) -> Sequence[np.ndarray]:
     """Compute the variance ratio as the mean of q times gradient, 1 for posterior draws."""
     ratio = np.mean((z - z.mean(axis=0)) * g, axis=0)
     return ratio, np.full_like(ratio, np.nan)
@@ -161,8 +169,8 @@ def _jackknife(values: list[np.ndarray]) -> np.ndarray:
     The error of a coordinate is infinite if the value of any block is NaN. All errors are NaN if
     all values are.
     """
-    values = np.array(values)
-    if np.isnan(values).all(axis=0).all():
-        return np.full(values.shape[1], np.nan)
-    spread = np.sum(np.square(values - values.mean(axis=0)), axis=0)
+    each = np.array(values)
+    if np.isnan(each).all(axis=0).all():
+        return np.full(each.shape[1], np.nan)
+    spread = np.sum(np.square(each - each.mean(axis=0)), axis=0)
     return np.nan_to_num(np.sqrt((BLOCKS - 1) / BLOCKS * spread), nan=np.inf)

@@ -126,8 +126,8 @@ def check_mixing(draws: FlatDraws) -> Section:
         notes.append(f"R-hat and effective sizes are those of {MOST} of {size} coordinates, "
                      "spread evenly; a slow one among the others was not looked for.")  # fmt: skip
     if draws.others:
-        who = ", ".join(var.name for var in draws.others)
-        notes.append(f"Discrete variables are not looked at: {who}.")
+        discrete = ", ".join(var.name for var in draws.others)
+        notes.append(f"Discrete variables are not looked at: {discrete}.")
     passed = ""
     if not alarms:
         i, j = int(np.nanargmax(figures.r_hat)), int(np.nanargmin(least))

@@ -121,7 +121,8 @@ def monte_carlo(values: np.ndarray, names: Sequence[str]) -> MonteCarlo:
             found[f"{name}_error"] = sd * _by_arviz(az.mcse, z, method="quantile", prob=q)
         for name, numbers in found.items():
             figures[name][usable] = numbers
-    return MonteCarlo(**figures | {"names": tuple(names), "draws": draws})
+    fields: dict[str, Any] = figures | {"names": tuple(names), "draws": draws}
+    return MonteCarlo(**fields)
 
 
 def sd_bounds(

@@ -21,7 +21,7 @@ def check_monte_carlo(figures: MonteCarlo) -> Section:
     alarms, passed = [], ""
     if (worst > 1).any():
         order = sorted(np.flatnonzero(worst > 1), key=lambda i: -worst[i])
-        phrases = [_phrase(figures, i) for i in order]
+        phrases = [_phrase(figures, int(i)) for i in order]
         needed = rounded_up(figures.draws * _times_longer(figures))
         alarms.append(
             Alarm(

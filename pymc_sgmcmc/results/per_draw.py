@@ -1,6 +1,7 @@
 """Arrays with a value for each draw and each row: their size, names and labels."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -29,7 +30,7 @@ def labelled(
     name: str,
     array: np.ndarray,
     posterior: xr.Dataset,
-    coords: Mapping[str, Iterable] | None = None,
+    coords: Mapping[str, Iterable[Any]] | None = None,
     rows: np.ndarray | None = None,
 ) -> xr.DataArray:
     """Return an array (chain, draw, *shape) with the dimensions and labels of the variable.

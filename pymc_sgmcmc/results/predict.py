@@ -41,7 +41,7 @@ def predict(
     model: Model | None = None,
     new_data: Mapping[str, Any] | None = None,
     *,
-    coords: Mapping[str, Sequence] | None = None,
+    coords: Mapping[str, Sequence[Any]] | None = None,
     var_names: str | Sequence[str] | None = None,
     draws: int | None = None,
     max_memory: float = 4e9,

@@ -101,8 +101,9 @@ def relabel(
     """
     posterior = posterior_of(idata)
     dims = _dims(posterior, dim)
-    chosen = posterior_of(idata, dims if var_names is None else var_names)
-    for name in chosen:
+    chosen = posterior_of(idata, list(dims) if var_names is None else var_names)
+    names = [str(name) for name in chosen]
+    for name in names:
         if name not in dims:
             raise ValueError(
                 f"{name!r} has no dimension {dim!r}, but {posterior[name].dims[2:]}: leave it out "
@@ -111,11 +112,11 @@ def relabel(
     lengths = {name: posterior.sizes[own] for name, own in dims.items()}
     if len(set(lengths.values())) != 1:
         raise ValueError(f"dim={dim!r}: the variables differ in number of components: {lengths}.")
-    figures = [_figures(name, posterior[name], dims[name]) for name in chosen]
+    figures = [_figures(name, posterior[name], dims[name]) for name in names]
     order = best_order(np.concatenate(figures, axis=2))
     order = order.reshape(*(posterior.sizes[d] for d in ("chain", "draw")), -1)
     changed = {name: _permuted(posterior[name], dims[name], order) for name in dims}
-    for name in posterior_of(idata, labels):
+    for name in map(str, posterior_of(idata, labels)):
         changed[name] = _renamed(name, posterior[name], order)
     return with_group(idata, "posterior", posterior.assign(changed))
 
@@ -123,7 +124,7 @@ def relabel(
 def _dims(posterior: xr.Dataset, dim: str | Mapping[str, str]) -> dict[str, str]:
     """Return the dimension of the components of each variable to permute."""
     if isinstance(dim, str):
-        found = {name: dim for name, variable in posterior.items() if dim in variable.dims[2:]}
+        found = {str(name): dim for name, variable in posterior.items() if dim in variable.dims[2:]}
         if not found:
             known = {name: variable.dims[2:] for name, variable in posterior.items()}
             raise ValueError(f"dim={dim!r}: no variable has this dimension. They have {known}.")
@@ -169,17 +170,21 @@ def best_order(figures: np.ndarray) -> np.ndarray:
     return order[:, of[np.argsort(name)]]
 
 
-def _settled(figures, means, variances) -> tuple[float, np.ndarray]:
+def _settled(
+    figures: np.ndarray, means: np.ndarray, variances: np.ndarray
+) -> tuple[float, np.ndarray]:
     """Iterate from moments of each component to convergence.
 
     Return a value that is minus the log-likelihood up to scale and constants, and the orders.
     """
-    order, best = None, np.inf
+    order: np.ndarray | None = None
+    best = np.inf
     while True:
         found = np.concatenate([_nearest(part, means, variances) for part in _parts(figures)])
         means, variances = _moments(figures, found)
         value = float(np.sum(np.log(variances)))
         if value >= best:  # the value falls as long as anything changes
+            assert order is not None  # the first value is finite
             return best, order
         order, best = found, value
 

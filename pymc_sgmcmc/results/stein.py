@@ -76,7 +76,7 @@ def stein_sums(points: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> n
     return total
 
 
-def _stein_kernel(x, s, y, t) -> np.ndarray:
+def _stein_kernel(x: np.ndarray, s: np.ndarray, y: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Compute the kernel u of points x (n, d) with scores s, and y (m, d) with scores t: (n, m)."""
     squares, others = np.sum(x * x, axis=1), np.sum(y * y, axis=1)
     distance = np.maximum(squares[:, None] + others - 2 * x @ y.T, 0.0)

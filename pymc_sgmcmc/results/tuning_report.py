@@ -64,7 +64,7 @@ def report(idata: Any) -> str:
         raise ValueError("There is nothing to report: the sample stats have no draws.")
     header = ("chain", "h", "batch", "gradient", "noise", "condition", "decrement", "bias",
               "tuning")  # fmt: skip
-    rows = [header]
+    rows: list[tuple[str, ...]] = [header]
     last = stats.isel(draw=-1)
     columns = {name: last[name].values for name in ("step_size", *TUNED_STATS)}
     columns = {name: values.reshape(len(values), -1) for name, values in columns.items()}

@@ -133,7 +133,7 @@ def _weighted(
     samplers = 0 if found is None else found.shape[2]
     if sampler is None and samplers == 1:
         sampler = 0
-    if sampler is None or not 0 <= sampler < samplers:
+    if found is None or sampler is None or not 0 <= sampler < samplers:
         raise ValueError(
             f"sampler={sampler!r}: the sample stat step_size is that of {samplers} step methods. "
             "Say which one's are the weights, counted from 0 in the order of pm.sample."

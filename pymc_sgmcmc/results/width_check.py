@@ -122,7 +122,7 @@ class CombinedWidth:
         places, group = np.unique(sums.place.values[known], return_inverse=True)
         number = np.bincount(group)
 
-        def total(values):
+        def total(values: xr.DataArray) -> np.ndarray:
             return np.bincount(group, values.values[known])
 
         self.places = [int(place) for place in places]

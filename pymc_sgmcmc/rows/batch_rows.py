@@ -159,7 +159,7 @@ class BatchRows(Selection):
         if self.dependence.shape_of(x)[axis] != self._n_rows:
             raise NotByRow(f"the operation {node.op} is not known to act row by row")
         for given in node.inputs:
-            shape = ()
+            shape: tuple[int, ...] = ()
             if isinstance(given.type, TensorType) and given.type.ndim:
                 shape = self.dependence.shape_of(given)
             if self._n_rows in shape:

@@ -1,6 +1,7 @@
 """Forms of log-likelihoods: terms of one form differ only in their data and parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
@@ -10,6 +11,8 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["arguments", "is_data_alone", "of_one_form"]
+
+K = TypeVar("K")
 
 
 def arguments(node: Apply) -> list[Variable]:
@@ -43,16 +46,16 @@ def is_data_alone(moving: set[Variable]) -> Callable[[Variable], bool]:
 
 
 def of_one_form(
-    terms: Mapping[str, TensorVariable], data_alone: Callable[[Variable], bool]
-) -> list[list[str]]:
-    """Group the names of terms by form: same operations on inputs of the same types and roles."""
+    terms: Mapping[K, TensorVariable], data_alone: Callable[[Variable], bool]
+) -> list[list[K]]:
+    """Group the keys of terms by form: same operations on inputs of the same types and roles."""
     numbers: dict[tuple, int] = {}
     of_variable: dict[Variable, int] = {}
-    by_form: dict[int, list[str]] = {}
-    for name, term in terms.items():
+    by_form: dict[int, list[K]] = {}
+    for key, term in terms.items():
         for x in _inputs_first(term, data_alone):
             of_variable[x] = numbers.setdefault(_key(x, of_variable, data_alone), len(numbers))
-        by_form.setdefault(of_variable[term], []).append(name)
+        by_form.setdefault(of_variable[term], []).append(key)
     return list(by_form.values())
 
 

@@ -97,24 +97,24 @@ class RowGroup:
 
     def inputs(self) -> list[TensorVariable]:
         """Return variables for a batch: indices of its rows, and rows of data that are read."""
-        read = [data.slice.type(f"{data.name}_read") for data in self._read]
+        read = [data.slice.type(f"{data.name}_read") for data, _ in self._read]
         return [pt.lvector(f"rows_{self.name}"), *read]
 
     def batch(self, rows: np.ndarray) -> list[np.ndarray]:
         """Return values of `inputs` for the rows with the given indices, of any shape."""
-        read = [np.asarray(data.reader.read(rows), data.slice.dtype) for data in self._read]
+        read = [np.asarray(reader.read(rows), data.slice.dtype) for data, reader in self._read]
         return [np.ascontiguousarray(rows, np.int64), *read]
 
     def slices(self, inputs: Sequence[TensorVariable]) -> dict[Variable, Variable]:
         """Return replacements that put the rows of `inputs` into `terms`."""
         rows, *read = inputs
         held = {data.slice: data.take(rows) for data in self.data if data.reader is None}
-        return held | dict(zip((data.slice for data in self._read), read, strict=True))
+        return held | dict(zip((data.slice for data, _ in self._read), read, strict=True))
 
     @property
     def numbers_in_a_row(self) -> int:
         """How many numbers the inputs have for one row."""
-        return 1 + sum(prod(data.shape[1:]) for data in self._read)
+        return 1 + sum(prod(data.shape[1:]) for data, _ in self._read)
 
     @cached_property
     def is_in_memory(self) -> bool:
@@ -122,8 +122,8 @@ class RowGroup:
         return not self._read
 
     @cached_property
-    def _read(self) -> list[RowData]:
-        return [data for data in self.data if data.reader is not None]
+    def _read(self) -> list[tuple[RowData, RowReader]]:
+        return [(data, data.reader) for data in self.data if data.reader is not None]
 
     def with_readers(self) -> "RowGroup":
         """Return the group on all rows of the readers that data stand for.
@@ -138,8 +138,8 @@ class RowGroup:
                     f"{data.name} has its rows on axis {data.axis}: those that are read from "
                     "elsewhere are on axis 0."
                 )
-        data = tuple(replace(data, reader=reader_of(data.source)) for data in self.data)
-        return replace(self, data=data)
+        read = tuple(replace(data, reader=reader_of(data.source)) for data in self.data)
+        return replace(self, data=read)
 
 
 def join_groups(name: str, parts: Sequence[RowGroup]) -> RowGroup:

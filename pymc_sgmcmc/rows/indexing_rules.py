@@ -19,7 +19,7 @@ from pymc_sgmcmc.rows.selection_rules import aligned, rebuilt
 def _(op, x, axis, selection) -> Steps:
     whole, entries = x.owner.inputs[0], entries_of(x.owner)
     place = None if entries is None else places(entries)[axis].axis
-    if place is None or not is_whole(entries[place]):
+    if entries is None or place is None or not is_whole(entries[place]):
         raise NotByRow("its rows depend on other rows, as in a time series")
     return rebuilt(x, [(yield whole, place), *x.owner.inputs[1:]])
 
@@ -101,7 +101,7 @@ def _(op, x, axis, selection) -> Steps:
         and part.type.ndim == x.type.ndim
         and not part.type.broadcastable[axis]
     )
-    if not fits:
+    if entries is None or not fits:
         raise NotByRow("its rows are put together from several variables")
     index, n = entries[axis], selection.dependence.shape_of(x)[axis]
     comes = pt.set_subtensor(pt.zeros(n, dtype="bool")[index], np.array(True))
@@ -118,6 +118,6 @@ def _(op, x, axis, selection) -> Steps:
     if rest in selection.unset:
         return taken
     comes_here = yield comes, 0
-    shape = ["x"] * x.type.ndim
+    shape: list[int | str] = ["x"] * x.type.ndim
     shape[axis] = 0
     return pt.switch(comes_here.dimshuffle(*shape), taken, rest).astype(x.dtype)

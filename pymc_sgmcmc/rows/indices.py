@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant
 from pytensor.tensor.subtensor import indices_from_subtensor
 from pytensor.tensor.type import TensorType
-from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Place", "entries_of", "is_whole", "places"]
 
-Entry = slice | TensorVariable
+Entry: TypeAlias = Any
 """The index of one axis: a slice, or a tensor of integers with any number of axes."""
 
 

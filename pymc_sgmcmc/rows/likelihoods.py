@@ -66,7 +66,8 @@ class Likelihoods:
 
     def lengths(self) -> np.ndarray:
         """Return the present number of rows (groups,); raise ValueError if a batch exceeds it."""
-        for data in (*self.model_terms.matrices, *self.computed):
+        refreshed: tuple[Any, ...] = (*self.model_terms.matrices, *self.computed)
+        for data in refreshed:
             data.refresh()
         lengths = [group.length() for group in self.groups]
         for group, request, length in zip(self.groups, self.requests, lengths, strict=True):
@@ -209,7 +210,7 @@ def _by_rows(plans: Sequence[Plan]) -> dict[RowGroup, BatchRequest]:
                 "batch size (or None: exact)."
             )
         name = rows_of if isinstance(rows_of, str) else sharing[0].request.variable.name
-        group = join_groups(name, [plan.group for plan in sharing])
+        group = join_groups(name, [plan.group for plan in sharing if plan.group is not None])
         groups[group.with_readers()] = sharing[0].request
     return groups
 

@@ -34,15 +34,16 @@ def _vector(node: Apply, parts: list[TensorVariable | None]) -> TensorVariable |
         whole = node.op.axis is None or len(node.op.axis) == inner.type.ndim
         return inner if whole and inner.type.ndim else None
     known = [k for k, part in enumerate(parts) if part is not None]
+    tensors = [part for part in parts if part is not None]
     if not known or not isinstance(node.op, Elemwise) or node.outputs[0].type.ndim:
         return None
     op = node.op.scalar_op
     if isinstance(op, Add) and len(known) == len(parts):
-        shapes = {part.type.shape for part in parts}
+        shapes = {part.type.shape for part in tensors}
         return pt.add(*parts) if len(shapes) == 1 and None not in next(iter(shapes)) else None
     divides = isinstance(op, TrueDiv) and known == [0]
     if len(known) != 1 or not (divides or isinstance(op, Neg | Cast | Identity | Mul)):
         return None
-    ndim = parts[known[0]].type.ndim
+    ndim = tensors[0].type.ndim
     factors = [x.dimshuffle(*["x"] * ndim) for x in node.inputs]
     return node.op(*(factors[k] if part is None else part for k, part in enumerate(parts)))

@@ -132,6 +132,7 @@ class Planner:
     def proved(self, plan: Plan) -> Plan:
         """Return the plan, or a plan of an exact likelihood if the rows prove not to separate."""
         axis, of = plan.decision.axis, self._model_terms
+        assert plan.group is not None  # what has none is exact already
         try:
             prove_separation(of.model, plan.group, plan.term, axis, of.point, of.shared)
         except NotByRow as error:
@@ -144,8 +145,8 @@ class Planner:
         variable = request.variable
         term = self._term(variable)
         if axis >= term.type.ndim:
-            rows = number_of_rows(self._model, variable) if variable.type.ndim else 1
-            return self._refused(request, rows, axis, ONE_NUMBER, EXACT)
+            length = number_of_rows(self._model, variable) if variable.type.ndim else 1
+            return self._refused(request, length, axis, ONE_NUMBER, EXACT)
         n_rows = self._dependence.shape_of(term)[axis]
         if n_rows == 1:
             return Plan(request, Decision(variable.name, 1, axis))
@@ -199,7 +200,7 @@ class Planner:
         a batch and that of all rows, both zero in these rows, that of these rows, and their number.
         """
         latent = pt.or_(*masks) if len(masks) > 1 else masks[0]
-        shape = ["x"] * term.type.ndim
+        shape: list[int | str] = ["x"] * term.type.ndim
         shape[axis] = 0
         sliced = pt.switch(rows(latent, 0).dimshuffle(*shape), 0.0, sliced)
         (places,) = pt.nonzero(latent)

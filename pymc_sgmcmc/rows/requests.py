@@ -165,7 +165,7 @@ def _by_name(model: Model, batch_size: Mapping[str, Any], shapes: Shapes) -> lis
     axes = {v: range(max(1, len(shapes[v]))) for v in variables}
     dims = {v.name: [row_dim(model, v, axis) for axis in axes[v]] for v in variables}
     of_dims = sorted({dim for own in dims.values() for dim in own if dim} - set(dims))
-    sizes = {}
+    sizes: dict[str | None, int | None] = {}
     for key, size in batch_size.items():
         if key not in [*dims, *of_dims]:
             raise ValueError(

@@ -43,7 +43,7 @@ def _looked_up(whole, shape, before, after) -> TensorVariable | None:
         and entries[0].type.ndim == 1
         and all(is_whole(entry) for entry in entries[1:])
     )
-    if not vector or split < 1 or after[split:] != before[1:]:
+    if not vector or entries is None or split < 1 or after[split:] != before[1:]:
         return None
     # Take the lengths one by one: the vector may also hold the length of an axis of parameters.
     made = shape.owner is not None and isinstance(shape.owner.op, MakeVector)

@@ -59,7 +59,7 @@ def prove_separation(
         found = next((candidate for candidate in near if proof.holds_at(candidate)), None)
         if found is None:
             raise NotByRow("it is not finite at any point tried near the initial one")
-        proof.holds_at(found | _flipped(point, rng))
+        proof.holds_at({**found, **_flipped(point, rng)})
     finally:
         for var, value in present.items():  # a chain may be at values other than `point`
             shared[var].set_value(value, borrow=True)

@@ -1,6 +1,7 @@
 """The data of a model that are sliced by row: their names, their axes, and one slice for each."""
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import graph_inputs
@@ -38,10 +39,11 @@ class SlicedData:
         self, model_terms: ModelTerms, axes: Mapping[str, int | None], dependence: Dependence
     ):
         self._dependence = dependence
-        self._axes, self._observed = check_axes(axes), model_terms.model.rvs_to_values
+        self._axes: dict[Any, int | None] = check_axes(axes)
+        self._observed = model_terms.model.rvs_to_values
         self._names = {shared: var.name for var, shared in model_terms.shared.items()}
         self._computed: dict[Variable, Computed] = {}
-        self._slices: dict[object, RowData] = {}
+        self._slices: dict[tuple[object, ...], RowData] = {}
 
     def slice(self, x: Variable, axis: int, rows_of: object, variable: TensorVariable) -> RowData:
         """Return the slice along `axis` of data, or of a function of data, `x`.

@@ -1,20 +1,27 @@
 """Amortised Metropolis adjustment for SGHMC (Zhang, Cooper and De Sa, 2020)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice, NotTaken, Optional, Positive
+from pymc_sgmcmc._utils.types import Graph, Keywords, Number
 from pymc_sgmcmc._utils.validation import DEFAULT
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, gain
 from pymc_sgmcmc.dynamics.momentum import Momentum
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.posterior.batch_sources import remembers
 from pymc_sgmcmc.step.arguments import GRADIENTS
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, Rows, StepSize
 
 __all__ = ["AMAGOLD"]
 
@@ -41,20 +48,23 @@ class AmortisedMetropolis(Momentum):
     target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.8)
 
     @property
-    def can_optimize(self):
+    def can_optimize(self) -> bool:
         return False
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         p = super().initial_state(rng, context)["p"]
         return {"momentum": p, "r": 0.0, "u": np.nan, "factor": 1.0, "acceptance": 1.0}
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         return {"friction": self.friction, "temperature": self.temperature}
 
-    def step_bias(self, h, curvature):
+    def step_bias(self, h: float, curvature: float) -> float:
         return h**2 * curvature / 4  # of what is proposed
 
-    def accept_draw(self, start, end, normal, draw, *, tuning):
+    def accept_draw(
+        self, start: Mapping[str, Any], end: Mapping[str, Any], normal: float, draw: int, *,
+        tuning: bool,
+    ) -> tuple[bool, dict[str, Number]]:  # fmt: skip
         end = dict(end)
         log_ratio = (start["u"] - end["u"] + float(end["r"])) / self.temperature
         acceptance = math.exp(min(log_ratio, 0.0)) if np.isfinite(log_ratio) else 0.0
@@ -65,7 +75,10 @@ class AmortisedMetropolis(Momentum):
             end["factor"] = end["factor"] * math.exp(gain(draw) * (acceptance - self.target_accept))
         return accepted, end | {"r": 0.0, "acceptance": acceptance}
 
-    def update(self, q, p, r, u, factor, acceptance, *, grad, h, noise, friction, temperature):
+    def update(
+        self, q: Graph, p: Graph, r: Graph, u: Graph, factor: Graph, acceptance: Graph, *,
+        grad: Gradient, h: Graph, noise: Normals, friction: Graph, temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         h = h * factor
         x = h * friction / 2
         q = q + h / 2 * p
@@ -145,8 +158,18 @@ class AMAGOLD(SGMCMC):
         "noise_estimate": NotTaken("gradient noise is corrected exactly"),
     }
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, friction: float = 1.0,
+            target_accept: float | None = 0.8, batch_size: Rows = ...,
+            batches: Literal["random", "blocks"] = ...,
+            gradient: Literal["plain", "control_variate"] = ...,
+            **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         if "noise_estimate" in shared:
             raise TypeError("AMAGOLD corrects gradient noise exactly: leave out noise_estimate.")
         gradient, batches = shared.get("gradient"), shared.get("batches", DEFAULT)

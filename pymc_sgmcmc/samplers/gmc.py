@@ -1,16 +1,22 @@
 """Geodesic Monte Carlo (Byrne and Girolami, 2013), and in R^d Hamiltonian Monte Carlo."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Optional, Whole
+from pymc_sgmcmc._utils.types import Counts, Graph, Keywords, Number, Vector
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, Metropolis, where_accepted
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.refusals import ON_ALL_ROWS, on_all_rows
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, StepSize
 
 __all__ = ["GMC"]
 
@@ -26,18 +32,21 @@ class GeodesicMonteCarlo(Metropolis):
     leapfrog_steps: int = hyperparameter(Whole(), default=10)
     target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.65)
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         state, nothing = super().initial_state(rng, context), np.zeros(self.size)
         start = {"start_q": nothing, "start_g": nothing, "start_u": state["u"], "energy": 0.0}
         return {"momentum": nothing} | state | start
 
-    def planned(self, steps, *, tuning):
+    def planned(self, steps: Counts, *, tuning: bool) -> dict[str, Vector]:
         place, last = np.mod(steps, self.leapfrog_steps), self.leapfrog_steps - 1
         ends = {"first": (place == 0) * 1.0, "last": (place == last) * 1.0}
         return super().planned(steps, tuning=tuning) | ends
 
-    def update(self, q, p, g, u, factor, acceptance, start_q, start_g, start_u, energy, *,
-               grad, h, noise, gain, first, last, temperature):  # fmt: skip
+    def update(
+        self, q: Graph, p: Graph, g: Graph, u: Graph, factor: Graph, acceptance: Graph,
+        start_q: Graph, start_g: Graph, start_u: Graph, energy: Graph, *, grad: Gradient, h: Graph,
+        noise: Normals, gain: Graph, first: Graph, last: Graph, temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         h, space = h * factor, self.space
         begins, ends = pt.gt(first, 0.5), pt.gt(last, 0.5)
         fresh = pt.sqrt(temperature) * space.tangent(q, noise())
@@ -121,8 +130,15 @@ class GMC(SGMCMC):
     algorithm_class = GeodesicMonteCarlo
     arguments: ClassVar = ON_ALL_ROWS | {"steps_per_draw": Optional(Whole())}
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, leapfrog_steps: int = 10,
+            target_accept: float | None = 0.65, **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         length = own.get("leapfrog_steps", cls.algorithm_class.leapfrog_steps)
         inner = shared.get("steps_per_draw")
         inner = length if inner is None else inner

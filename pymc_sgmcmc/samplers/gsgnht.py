@@ -2,15 +2,21 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc._utils.types import Graph, Vector
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.dynamics.splittings import split
 from pymc_sgmcmc.dynamics.thermostats import Scalar
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["gSGNHT"]
 
@@ -26,13 +32,16 @@ class GeodesicNoseHoover(Thermostatted):
     integrator: str = hyperparameter(splitting(thermostat=True, curved=True), default="BAOAB")
 
     @property
-    def heat_bath(self):
+    def heat_bath(self) -> Scalar:
         return Scalar(self.space.dimension)
 
-    def variance_inflation(self, rate, context):
+    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
         return 0 * rate
 
-    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
+    def update(
+        self, q: Graph, p: Graph, xi: Graph, *, grad: Gradient, h: Graph, noise: Normals,
+        diffusion: Graph, temperature: Graph, mass: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         return split(
             spelled(self.integrator, thermostat=True), q, self.space.tangent(q, p), xi,
             grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
@@ -102,3 +111,11 @@ class gSGNHT(SGMCMC):
 
     algorithm_class = GeodesicNoseHoover
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, diffusion: float = 1.0,
+            thermal_mass: float | Literal["auto"] = "auto", integrator: str = "BAOAB",
+            **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

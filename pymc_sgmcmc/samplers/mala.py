@@ -1,14 +1,19 @@
 """The Metropolis-adjusted Langevin algorithm (Roberts and Tweedie, 1996)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.types import Graph, Keywords
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.metropolis import TARGET_ACCEPT, Metropolis, where_accepted
 from pymc_sgmcmc.step.refusals import ON_ALL_ROWS, on_all_rows
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, StepSize
 
 __all__ = ["MALA"]
 
@@ -21,10 +26,15 @@ class MetropolisLangevin(Metropolis):
 
     target_accept: float | None = hyperparameter(TARGET_ACCEPT, default=0.574)
 
-    def virial(self, q, *state, g, h, gain, temperature):
+    def virial(
+        self, q: Graph, *state: Graph, g: Graph, h: Graph, gain: Graph, temperature: Graph,
+    ) -> Graph | None:  # fmt: skip
         return temperature + 0 * q
 
-    def update(self, q, g, u, factor, acceptance, *, grad, h, noise, gain, temperature):
+    def update(
+        self, q: Graph, g: Graph, u: Graph, factor: Graph, acceptance: Graph, *, grad: Gradient,
+        h: Graph, noise: Normals, gain: Graph, temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         h, z = h * factor, noise()
         proposal = q - h * g + pt.sqrt(2 * h * temperature) * z
         there = [proposal, grad(proposal), grad.potential()]
@@ -90,6 +100,13 @@ class MALA(SGMCMC):
     algorithm_class = MetropolisLangevin
     arguments = ON_ALL_ROWS
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            target_accept: float | None = 0.574, **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         return own, on_all_rows(cls.__name__, shared)

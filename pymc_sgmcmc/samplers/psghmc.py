@@ -1,20 +1,27 @@
 """Stochastic gradient Hamiltonian Monte Carlo with scale adaptation (Springenberg et al., 2016)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.constraints import Choice, Numbers
+from pymc_sgmcmc._utils.types import Counts, Graph, Keywords, Number, Vector
 from pymc_sgmcmc._utils.validation import DEFAULT
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.dynamics.splittings import ornstein_uhlenbeck, virial
 from pymc_sgmcmc.posterior.batch_sources import remembers
 from pymc_sgmcmc.step.arguments import needs_independence
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import OnBatches, PerCoordinate, StepSize
 
 __all__ = ["PSGHMC"]
 
@@ -40,35 +47,40 @@ class ScaleAdapted(Momentum):
         """Its metric."""
         return RMSProp(self.decay, self.damping, tunes_step=self.setting.tunes_step)
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         return super().initial_state(rng, context) | self.rmsprop.start(self.size)
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         scales = self.rmsprop.coefficients(context.n_rows)
         share = float(self.subtracts and context.batched) * scales["rows"] ** 2
         return super().coefficients(context) | scales | {"share": share}
 
-    def planned(self, steps, *, tuning):
+    def planned(self, steps: Counts, *, tuning: bool) -> dict[str, Vector]:
         return self.rmsprop.planned(steps, tuning=tuning)
 
-    def longest_step(self, curvature):
+    def longest_step(self, curvature: float) -> float:
         return self.rmsprop.longest_step(super().longest_step(curvature))
 
-    def variance_inflation(self, rate, context):
+    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
         v = context.state["v"]
         subtracted = context.coefficients["share"] * v * context.step_size
         adapted = self.rmsprop.metric(v)
         rate, subtracted = adapted * rate, adapted * subtracted / 2
         return (rate - np.minimum(subtracted, self.injected_noise())) / self.injected_noise()
 
-    def alarm(self, draw, inner_steps, steps, *, tuning):
+    def alarm(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Alarm | None:
         return self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
-    def virial(self, q, p, v, *, g, h, damping, friction, **numbers):
+    def virial(
+        self, q: Graph, p: Graph, v: Graph, *, g: Graph, h: Graph, damping: Graph, friction: Graph,
+        **numbers: Graph,
+    ) -> Graph | None:  # fmt: skip
         return virial(self.scheme, p, pt.sqrt(metric(v, damping)) * g, h, friction)
 
-    def update(self, q, p, v, *, grad, h, noise, decay, rows, damping, friction, diffusion,
-               share):  # fmt: skip
+    def update(
+        self, q: Graph, p: Graph, v: Graph, *, grad: Gradient, h: Graph, noise: Normals,
+        decay: Graph, rows: Graph, damping: Graph, friction: Graph, diffusion: Graph, share: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         g = pt.sqrt(metric(v, damping))
         f = grad(q)
         p = p - h * g * f
@@ -146,8 +158,16 @@ class PSGHMC(SGMCMC):
     algorithm_class = ScaleAdapted
     arguments: ClassVar = {"noise_estimate": Choice(("metric", "none", DEFAULT))}
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            friction: PerCoordinate = 1.0, decay: float = 0.99, damping: float = 1e-5,
+            noise_estimate: Literal["metric", "none"] = ..., **others: Unpack[OnBatches],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         estimate = shared.pop("noise_estimate", DEFAULT)
         if estimate == "metric" and remembers(shared.get("batches", DEFAULT)):
             raise needs_independence(estimate, shared["batches"])

@@ -1,18 +1,25 @@
 """Preconditioned stochastic gradient Langevin dynamics (Li et al., 2016)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.argument_rows import FLAG
 from pymc_sgmcmc._utils.constraints import Either, Positive, Zero
+from pymc_sgmcmc._utils.types import Counts, Graph, Keywords, Number, Vector
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.langevin import Langevin
 from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.refusals import NO_ESTIMATE, without_noise_estimate
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import OnBatches, StepSize
 
 __all__ = ["PSGLD"]
 
@@ -34,35 +41,41 @@ class PreconditionedLangevin(Langevin):
         return RMSProp(self.decay, self.damping, not self.gamma, self.setting.tunes_step)
 
     @property
-    def can_optimize(self):
+    def can_optimize(self) -> bool:
         return not self.gamma
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         return self.rmsprop.start(self.size)
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         scales = self.rmsprop.coefficients(context.n_rows)
         return scales | {"temperature": self.temperature}
 
-    def planned(self, steps, *, tuning):
+    def planned(self, steps: Counts, *, tuning: bool) -> dict[str, Vector]:
         return self.rmsprop.planned(steps, tuning=tuning)
 
-    def step_bias(self, h, curvature):
+    def step_bias(self, h: float, curvature: float) -> float:
         return np.nan if self.gamma else super().step_bias(h, curvature)
 
-    def longest_step(self, curvature):
+    def longest_step(self, curvature: float) -> float:
         return self.rmsprop.longest_step(super().longest_step(curvature))
 
-    def variance_inflation(self, rate, context):
+    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
         return rate * self.rmsprop.metric(context.state["v"]) / self.temperature
 
-    def alarm(self, draw, inner_steps, steps, *, tuning):
+    def alarm(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Alarm | None:
         return self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
-    def virial(self, q, v, *, g, h, decay, rows, damping, temperature):
+    def virial(
+        self, q: Graph, v: Graph, *, g: Graph, h: Graph, decay: Graph, rows: Graph, damping: Graph,
+        temperature: Graph,
+    ) -> Graph | None:  # fmt: skip
         return None if self.gamma else temperature + h / 2 * g**2 * metric(v, damping)
 
-    def update(self, q, v, *, grad, h, noise, decay, rows, damping, temperature):
+    def update(
+        self, q: Graph, v: Graph, *, grad: Gradient, h: Graph, noise: Normals, decay: Graph,
+        rows: Graph, damping: Graph, temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         g = grad(q)
         v = mean_square(v, g, rows, decay)
         G = metric(v, damping)
@@ -134,6 +147,13 @@ class PSGLD(SGMCMC):
     algorithm_class = PreconditionedLangevin
     arguments: ClassVar = {"noise_estimate": NO_ESTIMATE}
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, decay: float = 0.99,
+            damping: float = 1e-5, gamma: bool = False, **others: Unpack[OnBatches],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         return own, without_noise_estimate(cls.__name__, shared)

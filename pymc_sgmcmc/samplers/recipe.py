@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, Unpack
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from pymc_sgmcmc._utils.constraints import Function, MappingOf, Optional
+from pymc_sgmcmc._utils.types import Graph, Number
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.block_matrices import (
     block_of,
@@ -20,9 +21,17 @@ from pymc_sgmcmc.dynamics.block_matrices import (
     times,
 )
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.step_method import SGMCMC
 
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
+
 __all__ = ["Recipe"]
+
+Start: TypeAlias = Callable[[np.random.Generator, int], Any]
+"""A function of a generator and d that returns where a variable begins."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,35 +39,40 @@ class Decomposed(Algorithm, ABC):
     """An algorithm that is given by the matrices D and Q of Ma, Chen and Fox (2015)."""
 
     @property
-    def can_optimize(self):
+    def can_optimize(self) -> bool:
         return False
 
     @abstractmethod
-    def diffusion(self, **at: Any) -> Mapping[str, Any]:
+    def diffusion(self, **at: Graph) -> Mapping[str, Any]:
         """Return the blocks of D, by the name of the variable."""
 
     @abstractmethod
-    def curl(self, **at: Any) -> Mapping[tuple[str, str], Any]:
+    def curl(self, **at: Graph) -> Mapping[tuple[str, str], Any]:
         """Return the blocks of Q above the diagonal, by pairs of names."""
 
     @abstractmethod
-    def auxiliary_energy(self, **at: Any) -> Any:
+    def auxiliary_energy(self, **at: Graph) -> Graph:
         """Return what is added to U, a scalar."""
 
     @abstractmethod
-    def starts(self) -> Mapping[str, Callable]:
+    def starts(self) -> Mapping[str, Start]:
         """Return ``start(rng, d)`` of each auxiliary variable, by name."""
 
-    def initial_state(self, rng, context):
-        state = {name: np.asarray(start(rng, self.size)) for name, start in self.starts().items()}
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
+        state: dict[str, Number] = {
+            name: np.asarray(start(rng, self.size)) for name, start in self.starts().items()
+        }
         if "q" in state or np.shape(state.get("p", [0])) == ():
             raise ValueError("auxiliary: q is the position, and p, a momentum, has shape (d,).")
         return state
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         return {"temperature": self.temperature}
 
-    def update(self, q, *auxiliary, grad, h, noise, temperature):
+    def update(
+        self, q: Graph, *auxiliary: Graph, grad: Gradient, h: Graph, noise: Normals,
+        temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         names = list(self.starts())
         now = {"q": q} | dict(zip(names, auxiliary, strict=True))
         g, new = grad(q), dict(now)
@@ -66,7 +80,10 @@ class Decomposed(Algorithm, ABC):
             new[name] = self._moved(name, now, new, g, h, noise, temperature)
         return new["q"], *(new[each] for each in names)
 
-    def _moved(self, name, now, new, g, h, noise, temperature):
+    def _moved(
+        self, name: str, now: Mapping[str, Graph], new: Mapping[str, Graph], g: Graph, h: Graph,
+        noise: Normals, temperature: Graph,
+    ) -> Graph:  # fmt: skip
         """Return the variable `name` after its part of the step."""
         at = {each: value.copy() for each, value in new.items()}  # symbols of their own
         energy = self.auxiliary_energy(**at)
@@ -91,29 +108,29 @@ class CompleteRecipe(Decomposed):
 
     name = "recipe"
 
-    D: Callable = hyperparameter(
+    D: Callable[..., Mapping[str, Any]] = hyperparameter(
         Function("q and the auxiliary variables, for the diffusion by name")
     )
-    Q: Callable | None = hyperparameter(
+    Q: Callable[..., Mapping[tuple[str, str], Any]] | None = hyperparameter(
         Optional(Function("q and the auxiliary variables, for the curl by name")), default=None
     )
-    energy: Callable | None = hyperparameter(
+    energy: Callable[..., Graph] | None = hyperparameter(
         Optional(Function("q and the auxiliary variables")), default=None
     )
-    auxiliary: Mapping[str, Callable] | None = hyperparameter(
+    auxiliary: Mapping[str, Start] | None = hyperparameter(
         Optional(MappingOf("functions of a generator and d, by name")), default=None
     )
 
-    def diffusion(self, **at):
+    def diffusion(self, **at: Graph) -> Mapping[str, Any]:
         return self.D(**at)
 
-    def curl(self, **at):
+    def curl(self, **at: Graph) -> Mapping[tuple[str, str], Any]:
         return self.Q(**at) if self.Q else {}
 
-    def auxiliary_energy(self, **at):
+    def auxiliary_energy(self, **at: Graph) -> Graph:
         return self.energy(**at) if self.energy else pt.zeros(())
 
-    def starts(self):
+    def starts(self) -> Mapping[str, Start]:
         return self.auxiliary or {}
 
 
@@ -180,3 +197,12 @@ class Recipe(SGMCMC):
 
     algorithm_class = CompleteRecipe
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, D: Callable[..., Mapping[str, Any]],
+            Q: Callable[..., Mapping[tuple[str, str], Any]] | None = None,
+            energy: Callable[..., Any] | None = None, auxiliary: Mapping[str, Start] | None = None,
+            **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from types import FrameType
 from typing import Any, final
 
 from pymc import Model
@@ -74,7 +75,7 @@ def _model_of(var: TensorVariable) -> Model | None:
     PyMC does not say. The model's context may be absent (``pm.sample(model=model)``) or that of
     another model with the same variable (`full_data` of it), so ask the caller that assigns.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         model = frame.f_locals.get("model")
         if _holds(model, var):

@@ -3,19 +3,30 @@
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
+import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.constraints import Choice, Either, Numbers, Word
+from pymc_sgmcmc._utils.types import Counts, Graph, Keywords, Number, Vector
 from pymc_sgmcmc._utils.validation import is_word, per_coordinate
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.annealing import Annealing, Cooling
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
 from pymc_sgmcmc.dynamics.rmsprop import RMSProp, mean_square, metric
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.dynamics.thermostats import Refined
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.refusals import NO_ESTIMATE, without_noise_estimate
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import OnBatches, PerCoordinate, StepSize
 
 __all__ = ["Santa"]
 
@@ -35,7 +46,7 @@ class AnnealedThermostat(Thermostatted):
     decay: float = hyperparameter(RMSProp.arguments["decay"], default=0.99)
     damping: float = hyperparameter(RMSProp.arguments["damping"], default=1e-5)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         Cooling(self.annealing, self.exploration)  # raises where these do not fit
 
     @property
@@ -44,15 +55,15 @@ class AnnealedThermostat(Thermostatted):
         return is_word(self.diffusion, "metric")
 
     @property
-    def rate(self):
+    def rate(self) -> Any:
         return 1.0 if self.by_metric else self.diffusion
 
     @property
-    def is_stationary(self):
+    def is_stationary(self) -> bool:
         return self.annealing is None
 
     @property
-    def heat_bath(self):
+    def heat_bath(self) -> Refined:
         return Refined(self.size)
 
     @property
@@ -65,33 +76,36 @@ class AnnealedThermostat(Thermostatted):
         """Its metric."""
         return RMSProp(self.decay, self.damping, self.is_stationary, self.setting.tunes_step)
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         return super().initial_state(rng, context) | self.rmsprop.start(self.size)
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         diffusion = per_coordinate("diffusion", self.rate, self.size)
         mass = self.heat_bath.mass(self.thermal_mass, 1.0)
         scales = self.rmsprop.coefficients(context.n_rows)
         return scales | {"diffusion": diffusion, "mass": mass}
 
-    def planned(self, steps, *, tuning):
+    def planned(self, steps: Counts, *, tuning: bool) -> dict[str, Vector]:
         decay = self.rmsprop.planned(steps, tuning=tuning)
         return decay | self.cooling.planned(steps, self.temperature)
 
-    def longest_step(self, curvature):
+    def longest_step(self, curvature: float) -> float:
         return self.rmsprop.longest_step(super().longest_step(curvature))
 
-    def expected_friction(self, rate, context):
+    def expected_friction(self, rate: Vector, context: Context) -> float:
         adapted = self.rmsprop.metric(context.state["v"])
         G = adapted**0.5 if self.by_metric else self.diffusion
         return float((G + adapted * rate / self.temperature).mean())
 
-    def alarm(self, draw, inner_steps, steps, *, tuning):
+    def alarm(self, draw: int, inner_steps: int, steps: int, *, tuning: bool) -> Alarm | None:
         refines = self.cooling.alarm(self.name, draw, inner_steps, steps)
         return refines or self.rmsprop.alarm(self.name, draw, tuning=tuning)
 
-    def update(self, q, p, xi, v, *, grad, h, noise, decay, temperature, rows, damping, diffusion,
-               mass):  # fmt: skip
+    def update(
+        self, q: Graph, p: Graph, xi: Graph, v: Graph, *, grad: Gradient, h: Graph, noise: Normals,
+        decay: Graph, temperature: Graph, rows: Graph, damping: Graph, diffusion: Graph,
+        mass: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         before = pt.sqrt(metric(v, damping))
         if self.integrator == "symmetric":
             q = q + h / 2 * before * p
@@ -186,13 +200,25 @@ class Santa(SGMCMC):
     algorithm_class = AnnealedThermostat
     arguments: ClassVar = {"noise_estimate": NO_ESTIMATE}
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            diffusion: PerCoordinate | Literal["metric"] = 1.0,
+            thermal_mass: float | Literal["auto"] = "auto",
+            integrator: Literal["euler", "symmetric"] = "symmetric",
+            annealing: Annealing | None = None, exploration: int | None = None, decay: float = 0.99,
+            damping: float = 1e-5, **others: Unpack[OnBatches],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         return own, without_noise_estimate(cls.__name__, shared)
 
     @classmethod
-    def refuse(cls, algorithm, arguments, target):
+    def refuse(cls, algorithm: Algorithm, arguments: Arguments, target: Target) -> None:
         super().refuse(algorithm, arguments, target)
+        assert isinstance(algorithm, AnnealedThermostat)
         if algorithm.annealing is not None:
             warnings.warn(
                 "Santa with annealing is an optimiser: it looks for the highest mode, and its "

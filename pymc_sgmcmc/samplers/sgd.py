@@ -1,14 +1,23 @@
 """Stochastic gradient descent with a constant step as a sampler (Mandt, Hoffman and Blei, 2017)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 from pymc_sgmcmc._utils.constraints import NotTaken
+from pymc_sgmcmc._utils.types import Graph, Keywords, Number, Vector
 from pymc_sgmcmc._utils.validation import is_word
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.langevin import Langevin
-from pymc_sgmcmc.dynamics.noise_rules import Driving
+from pymc_sgmcmc.dynamics.noise_rules import Driving, NoiseRule
 from pymc_sgmcmc.dynamics.schedules import Constant
+from pymc_sgmcmc.dynamics.setting import Context
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Common, Rows, StepSize
 
 __all__ = ["SGD"]
 
@@ -23,23 +32,23 @@ class ConstantSGD(Langevin):
     absorbs_noise = True
 
     @property
-    def can_optimize(self):
+    def can_optimize(self) -> bool:
         return False
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         return {}
 
-    def noise_rule(self, room, count):
+    def noise_rule(self, room: float, count: int) -> NoiseRule:
         return Driving(self.temperature, count)
 
-    def variance_inflation(self, rate, context):
+    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
         left = 1 - context.step_size / 2 * context.pace**2
         return rate / (self.temperature * left) - 1
 
-    def virial(self, q, *, g, h):
+    def virial(self, q: Graph, *, g: Graph, h: Graph) -> Graph | None:
         return h / 2 * g**2
 
-    def update(self, q, *, grad, h, noise):
+    def update(self, q: Graph, *, grad: Gradient, h: Graph, noise: Normals) -> tuple[Graph, ...]:
         return (q - h * grad(q),)
 
 
@@ -110,8 +119,15 @@ class SGD(SGMCMC):
         for name in OWN
     }
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, batch_size: Rows = ...,
+            **others: Unpack[Common],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         for argument in OWN:
             if argument in shared:
                 raise TypeError(
@@ -128,7 +144,7 @@ class SGD(SGMCMC):
         return own, shared | OWN
 
     @classmethod
-    def refuse(cls, algorithm, arguments, target):
+    def refuse(cls, algorithm: Algorithm, arguments: Arguments, target: Target) -> None:
         super().refuse(algorithm, arguments, target)
         if not isinstance(arguments.schedule, Constant | None):
             raise ValueError(

@@ -1,13 +1,19 @@
 """Stochastic gradient Fisher scoring (Ahn, Korattikara and Welling, 2012)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_sgmcmc._utils.types import Array, Graph, Keywords, Number, Vector
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.langevin import Langevin
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGFS"]
 
@@ -18,7 +24,7 @@ class FisherScoring(Langevin):
 
     name = "sgfs"
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         total = np.float64(self.temperature)
         left = self.noise_to_inject(total, f"temperature = {self.temperature!r}", context)
         short, estimate = self._lacking(left, context), self.setting.noise_estimate
@@ -29,20 +35,25 @@ class FisherScoring(Langevin):
             )
         return {"left": left, "temperature": total}
 
-    def _lacking(self, left, context):
+    def _lacking(self, left: Array, context: Context) -> Array:
         """Return by how much the noise that h asks for exceeds what is left to inject."""
         if not context.step_size > 0:
             return np.zeros(())  # not yet known
         return np.maximum(context.step_size / 2 * self.temperature - left, 0.0)
 
-    def variance_inflation(self, rate, context):
+    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
         lacking = self._lacking(context.coefficients["left"], context)
         return (rate + lacking) / self.temperature
 
-    def virial(self, q, *, g, h, left, temperature):
+    def virial(
+        self, q: Graph, *, g: Graph, h: Graph, left: Graph, temperature: Graph,
+    ) -> Graph | None:  # fmt: skip
         return pt.maximum(left - h / 2 * temperature, 0.0) + h / 2 * g**2
 
-    def update(self, q, *, grad, h, noise, left, temperature):
+    def update(
+        self, q: Graph, *, grad: Gradient, h: Graph, noise: Normals, left: Graph,
+        temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         injected = pt.maximum(left - h / 2 * temperature, 0.0)
         return (q - h * grad(q) + pt.sqrt(2 * h * injected) * noise(),)
 
@@ -104,8 +115,14 @@ class SGFS(SGMCMC):
 
     algorithm_class = FisherScoring
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None, **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         shared = {"metric": "auto", "noise_estimate": "auto"} | shared
         metric = shared["metric"]
         if metric is None:

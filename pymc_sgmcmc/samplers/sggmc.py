@@ -1,14 +1,19 @@
 """Stochastic gradient geodesic Monte Carlo (Liu, Zhu and Song, 2016)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 from pymc_sgmcmc._utils.constraints import Positive
+from pymc_sgmcmc._utils.types import Graph
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.splittings import split
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGGMC"]
 
@@ -23,7 +28,10 @@ class GeodesicLangevin(Momentum):
     friction: float = hyperparameter(Positive(), default=1.0)
     integrator: str = hyperparameter(splitting(thermostat=False, curved=True), default="BAOAB")
 
-    def update(self, q, p, *, grad, h, noise, friction, diffusion):
+    def update(
+        self, q: Graph, p: Graph, *, grad: Gradient, h: Graph, noise: Normals, friction: Graph,
+        diffusion: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         return split(
             spelled(self.integrator, thermostat=False), q, self.space.tangent(q, p), friction,
             grad=grad, h=h, noise=noise, diffusion=diffusion, space=self.space,
@@ -98,3 +106,10 @@ class SGGMC(SGMCMC):
 
     algorithm_class = GeodesicLangevin
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, friction: float = 1.0,
+            integrator: str = "BAOAB", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -1,16 +1,21 @@
 """Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox and Guestrin, 2014)."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Numbers
+from pymc_sgmcmc._utils.types import Graph
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.momentum import Momentum
 from pymc_sgmcmc.dynamics.splittings import split, virial
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import PerCoordinate, Shared, StepSize
 
 __all__ = ["SGHMC"]
 
@@ -24,10 +29,15 @@ class UnderdampedLangevin(Momentum):
     friction: Any = hyperparameter(Numbers(), default=1.0)
     integrator: str = hyperparameter(splitting(thermostat=False), default="BAOAB")
 
-    def virial(self, q, p, *, g, h, friction, diffusion):
+    def virial(
+        self, q: Graph, p: Graph, *, g: Graph, h: Graph, friction: Graph, diffusion: Graph,
+    ) -> Graph | None:  # fmt: skip
         return virial(self.integrator, p, g, h, friction)
 
-    def update(self, q, p, *, grad, h, noise, friction, diffusion):
+    def update(
+        self, q: Graph, p: Graph, *, grad: Gradient, h: Graph, noise: Normals, friction: Graph,
+        diffusion: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         if self.integrator == "euler":
             p = p - h * grad(q) - h * friction * p + pt.sqrt(2 * diffusion * h) * noise()
             return q + h * p, p
@@ -102,3 +112,10 @@ class SGHMC(SGMCMC):
     """
 
     algorithm_class = UnderdampedLangevin
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            friction: PerCoordinate = 1.0, integrator: str = "BAOAB", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -1,16 +1,22 @@
 """Stochastic gradient Langevin dynamics (Welling and Teh, 2011)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice
+from pymc_sgmcmc._utils.types import Graph, Number
 from pymc_sgmcmc._utils.validation import DEFAULT
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.langevin import Langevin
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGLD"]
 
@@ -28,25 +34,30 @@ class OverdampedLangevin(Langevin):
         """Whether each step has the mean of its own normals and of those before."""
         return self.setting.tunes_step if self.noise == DEFAULT else self.noise == "averaged"
 
-    def initial_state(self, rng, context):
+    def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         return {"z": rng.standard_normal(self.size)} if self.averages else {}
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         total, name = np.float64(self.temperature), f"temperature = {self.temperature!r}"
         return {"temperature": self.noise_to_inject(total, name, context)}
 
-    def step_bias(self, h, curvature):
+    def step_bias(self, h: float, curvature: float) -> float:
         # Averaged noise: none on a Gaussian, and of first order elsewhere.
         return super().step_bias(h, curvature) * (0.6 if self.averages else 1.0)
 
-    def virial(self, q, *before, g, h, temperature):
+    def virial(
+        self, q: Graph, *before: Graph, g: Graph, h: Graph, temperature: Graph,
+    ) -> Graph | None:  # fmt: skip
         mean = temperature + h / 2 * g**2
         if self.averages:
             (z_before,) = before
             mean = mean - pt.sqrt(h * temperature / 2) * z_before * g
         return mean
 
-    def update(self, q, *before, grad, h, noise, temperature):
+    def update(
+        self, q: Graph, *before: Graph, grad: Gradient, h: Graph, noise: Normals,
+        temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         z = noise()
         if not self.averages:
             return (q - h * grad(q) + pt.sqrt(2 * h * temperature) * z,)
@@ -113,3 +124,10 @@ class SGLD(SGMCMC):
     """
 
     algorithm_class = OverdampedLangevin
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            noise: Literal["fresh", "averaged", "default"] = "default", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -2,22 +2,27 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Literal, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Choice, Numbers
+from pymc_sgmcmc._utils.types import Graph
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
 from pymc_sgmcmc.dynamics.splittings import split
-from pymc_sgmcmc.dynamics.thermostats import Coordinate, Matrix, Scalar
+from pymc_sgmcmc.dynamics.thermostats import Coordinate, Matrix, Scalar, Thermostat
 from pymc_sgmcmc.dynamics.words import spelled, splitting
 from pymc_sgmcmc.step.step_method import SGMCMC
 
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import PerCoordinate, Shared, StepSize
+
 __all__ = ["SGNHT"]
 
-BATHS = {"scalar": Scalar, "coordinate": Coordinate, "matrix": Matrix}
+BATHS: dict[str, type[Thermostat]] = {"scalar": Scalar, "coordinate": Coordinate, "matrix": Matrix}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,24 +35,30 @@ class NoseHoover(Thermostatted):
     thermostat: str = hyperparameter(Choice(tuple(BATHS)), default="scalar")
     integrator: str = hyperparameter(splitting(thermostat=True), default="BAOAB")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.thermostat == "matrix" and "U" in self.integrator:
             raise ValueError(
                 f"integrator={self.integrator!r}: U is for thermostats that are no matrix."
             )
 
     @property
-    def heat_bath(self):
+    def heat_bath(self) -> Thermostat:
         return BATHS[self.thermostat](self.size)
 
-    def longest_step(self, curvature):
+    def longest_step(self, curvature: float) -> float:
         longest = super().longest_step(curvature)
         return min(longest, 0.5 / np.max(self.rate)) if self.integrator == "euler" else longest
 
-    def virial(self, q, p, xi, *, g, h, diffusion, temperature, mass):
+    def virial(
+        self, q: Graph, p: Graph, xi: Graph, *, g: Graph, h: Graph, diffusion: Graph,
+        temperature: Graph, mass: Graph,
+    ) -> Graph | None:  # fmt: skip
         return self.heat_bath.virial(self.integrator, q, p, xi, g, h, temperature, mass)
 
-    def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
+    def update(
+        self, q: Graph, p: Graph, xi: Graph, *, grad: Gradient, h: Graph, noise: Normals,
+        diffusion: Graph, temperature: Graph, mass: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         heat = partial(self.heat_bath.heat, temperature=temperature, mass=mass)
         if self.integrator == "euler":
             p = (
@@ -130,3 +141,12 @@ class SGNHT(SGMCMC):
     """
 
     algorithm_class = NoseHoover
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize | None = None,
+            diffusion: PerCoordinate = 1.0, thermal_mass: float | Literal["auto"] = "auto",
+            thermostat: Literal["scalar", "coordinate", "matrix"] = "scalar",
+            integrator: str = "BAOAB", **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

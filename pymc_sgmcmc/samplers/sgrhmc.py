@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.constraints import Function, Positive
+from pymc_sgmcmc._utils.types import Graph
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
-from pymc_sgmcmc.samplers.recipe import Decomposed
+from pymc_sgmcmc.samplers.recipe import Decomposed, Start
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGRHMC"]
 
@@ -20,19 +24,19 @@ class RiemannianHamiltonian(Decomposed):
 
     name = "sgrhmc"
 
-    root: Callable = hyperparameter(Function("q, for G^(-1/2) there"))
+    root: Callable[[Graph], Graph] = hyperparameter(Function("q, for G^(-1/2) there"))
     friction: float = hyperparameter(Positive(), default=1.0)
 
-    def diffusion(self, q, p):
-        return {"p": self.friction * self.root(q) ** 2}
+    def diffusion(self, **at: Graph) -> dict[str, Graph]:
+        return {"p": self.friction * self.root(at["q"]) ** 2}
 
-    def curl(self, q, p):
-        return {("q", "p"): -self.root(q)}
+    def curl(self, **at: Graph) -> dict[tuple[str, str], Graph]:
+        return {("q", "p"): -self.root(at["q"])}
 
-    def auxiliary_energy(self, q, p):
-        return pt.sum(p**2) / 2
+    def auxiliary_energy(self, **at: Graph) -> Graph:
+        return pt.sum(at["p"] ** 2) / 2
 
-    def starts(self):
+    def starts(self) -> dict[str, Start]:
         spread = self.temperature**0.5
         return {"p": lambda rng, d: spread * rng.standard_normal(d)}
 
@@ -96,3 +100,10 @@ class SGRHMC(SGMCMC):
 
     algorithm_class = RiemannianHamiltonian
     required: ClassVar = ("step_size",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, root: Callable[[Any], Any],
+            friction: float = 1.0, **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip

@@ -2,15 +2,23 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import LogTransform
 from pytensor.graph.basic import Constant
 
+from pymc_sgmcmc._utils.types import Graph, Keywords, Number
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
+from pymc_sgmcmc.dynamics.setting import Context
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.step_method import SGMCMC
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.keywords import Shared, StepSize
 
 __all__ = ["SGRLD"]
 
@@ -21,10 +29,12 @@ class MirroredLangevin(Algorithm):
 
     name = "sgrld"
 
-    def coefficients(self, context):
+    def coefficients(self, context: Context) -> dict[str, Number]:
         return {"temperature": self.temperature}
 
-    def update(self, q, *, grad, h, noise, temperature):
+    def update(
+        self, q: Graph, *, grad: Gradient, h: Graph, noise: Normals, temperature: Graph,
+    ) -> tuple[Graph, ...]:  # fmt: skip
         theta = pt.exp(q)
         return (
             pt.log(pt.abs(theta - h * grad(q) + pt.sqrt(2 * h * temperature * theta) * noise())),
@@ -86,8 +96,14 @@ class SGRLD(SGMCMC):
     algorithm_class = MirroredLangevin
     required: ClassVar = ("step_size",)
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, vars: Any = None, *, step_size: StepSize, **others: Unpack[Shared],
+        ) -> None: ...  # fmt: skip
+
     @classmethod
-    def complete(cls, own, shared):
+    def complete(cls, own: Keywords, shared: Keywords) -> tuple[Keywords, Keywords]:
         if shared["step_size"] is None or shared.get("metric") is not None:
             raise NotImplementedError(
                 "SGRLD has a metric of its own and is not tuned: give it a step_size, such as "
@@ -96,7 +112,7 @@ class SGRLD(SGMCMC):
         return own, shared
 
     @classmethod
-    def refuse(cls, algorithm, arguments, target):
+    def refuse(cls, algorithm: Algorithm, arguments: Arguments, target: Target) -> None:
         super().refuse(algorithm, arguments, target)
         _check_positive(target.model, target.vars)
 

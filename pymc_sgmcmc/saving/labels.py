@@ -103,7 +103,7 @@ def _decode(data: Any) -> Any:
     raise ValueError(f"this version does not know labels of the kind {kind!r}")
 
 
-def _moment(cls: type, content: Any) -> Any:
+def _moment(cls: Any, content: Any) -> Any:
     text, zone, fold = content
     moment = cls.fromisoformat(text)
     return moment if cls is datetime.date else moment.replace(tzinfo=_zone_of(zone), fold=fold)

@@ -15,8 +15,10 @@ from pymc_sgmcmc.saving.stored_groups import ENTRY, KINDS, TEXT
 
 __all__ = ["check_layout", "join_groups"]
 
-FIELDS = {"name": str, "stored": (str, type(None)), "kind": str, "dims": list, "dtype": str,
-          "shape": list, "is_coordinate": bool}  # fmt: skip
+FIELDS: dict[str, Any] = {
+    "name": str, "stored": (str, type(None)), "kind": str, "dims": list, "dtype": str,
+    "shape": list, "is_coordinate": bool,
+}  # fmt: skip
 
 LONGEST = 2**48
 """Upper bound on the length of an axis; longer ones do not fit a machine."""
@@ -63,9 +65,8 @@ def join_groups(parts: Sequence[tuple[StoredFile, Mapping[str, Any]]]) -> xr.Dat
                 raise file.damaged(f"has other variables than the first segment: {name!r}")
             pieces.append(_Piece(file, entry))
         array = _Joined(pieces if "draw" in first["dims"] else pieces[:1])
-        lazy = indexing.MemoryCachedArray(
-            indexing.CopyOnWriteArray(indexing.LazilyIndexedArray(array))
-        )
+        read_late: Any = indexing.LazilyIndexedArray(array)
+        lazy = indexing.MemoryCachedArray(indexing.CopyOnWriteArray(read_late))
         variables[name] = xr.Variable(first["dims"], lazy)
         coordinates += [name] if first["is_coordinate"] else []
     data = xr.Dataset(variables, attrs=parts[0][1]["attrs"])

@@ -73,11 +73,15 @@ class Resumable(CheckedArguments, ChainCompound):
 
     arguments: ClassVar = {
         "steps": Ruled(
-            "step methods", _steps, lambda: [None, 3, "SGNHT", {}, [1], (s for s in ()), object()]
+            "step methods", _steps, lambda: [None, 3, "SGNHT", {}, [1], (s for s in ""), object()]
         ),
         "every": Whole(),
         "model": MODEL,
     }
+    stats_dtypes: list[dict[str, Any]]
+    sampling_state: Any
+    _start: str | None
+    _sampled: Mapping[str, Any] | None
 
     def __init__(
         self,
@@ -129,12 +133,12 @@ class Resumable(CheckedArguments, ChainCompound):
         if self._snapshots:
             # `pm.sample` spawns the generators of its chains from one, so the last spawn key is the
             # number of the chain.
-            chain = rng.bit_generator.seed_seq.spawn_key[-1]
-            self._start = self._snapshots[chain]
+            seeds: Any = rng.bit_generator.seed_seq
+            self._start = self._snapshots[seeds.spawn_key[-1]]
 
     def _begin(self) -> None:
-        self._start: str | None = None
-        self._sampled: Mapping[str, Any] | None = None
+        self._start = None
+        self._sampled = None
         self._draw = 0
         self._after_tuning = 0
 

@@ -32,7 +32,7 @@ from pymc_sgmcmc.saving.stored_segment import (
 try:
     import fcntl
 except ImportError:  # Windows: two processes may write at once
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 __all__ = ["append_segment", "check_writable", "join_segments", "read_segments"]
 

@@ -64,7 +64,7 @@ def join_draws(segments: Sequence[StoredSegment], others: Mapping[str, xr.Datase
     """Return all draws of a run, whose arrays are read when they are used, and `others`."""
     groups = join_segments(segments)
     try:
-        return from_groups(groups | others)
+        return from_groups({**groups, **others})
     except ValueError as error:  # a name is not valid in a tree of groups
         raise segments[0].damaged(error) from error
 
@@ -84,7 +84,7 @@ def _storable(group: xr.Dataset) -> xr.Dataset:
             encode(name, group[name].values)
         except NotStorable as error:
             _log.warning(f"Sample stat {error} It is left out.")
-            group = group.drop_vars(name)
+            group = group.drop_vars([name])
     return group
 
 

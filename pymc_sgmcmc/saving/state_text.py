@@ -84,7 +84,7 @@ def _decode(data: Any, like: Any) -> Any:
                 f"{names}"
             )
         changed = {name: _decode(content[name], getattr(like, name)) for name in names}
-        if is_dataclass(like):
+        if is_dataclass(like) and not isinstance(like, type):
             frozen = {f.name: getattr(like, f.name) for f in fields(like) if f.name not in changed}
             return type(like)(**frozen, **changed)
         return type(like)(**changed)

@@ -7,7 +7,7 @@ JSON, describes each array of the file.
 
 import json
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -96,7 +96,7 @@ KINDS = {
 """Rules by kind, in the order in which they are tried."""
 
 
-def encode(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
+def encode(name: Any, array: np.ndarray) -> tuple[str, np.ndarray]:
     """Return the kind of an array and the array to store; raise NotStorable, which names `name`."""
     kind = next((kind for kind, rule in KINDS.items() if rule.takes(array)), None)
     if kind is None:
@@ -146,7 +146,7 @@ def write_group(path: Path, data: xr.Dataset) -> dict[str, Any]:
     return {"attrs": plain, "variables": variables}
 
 
-def _stored_names(names: Sequence[str]) -> dict[str, str]:
+def _stored_names(names: Iterable[Any]) -> dict[Any, str]:
     """Return, for each of `names`, a name that every reader accepts: the same if possible."""
     names = list(dict.fromkeys(names))
     stored = {name: name for name in names if _is_plain_name(name)}

@@ -89,7 +89,7 @@ class Arguments:
     initial_point: Mapping[str, np.ndarray] | None = hyperparameter(POINT, default=None)
     blocked: bool = hyperparameter(FLAG, default=True)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not is_auto(self.resolved_noise_estimate):
             return
         if remembers(self.resolved_batches):
@@ -159,7 +159,7 @@ class Arguments:
         backend: Backend,
     ) -> Target:
         """Return the target, on minibatches where the batch size is automatic and rows separate."""
-        settings = {
+        settings: dict[str, Any] = {
             "rows": self.rows,
             "initial_point": initial_point,
             "backend": backend,

@@ -61,9 +61,9 @@ def assemble(
     refuse_exploration(name, algorithm, arguments)
     point = arguments.initial_point
     point = dict(model.initial_point() if point is None else point)
-    backend = Backend(arguments.backend, arguments.compile_kwargs)
-    target = arguments.target(model, vars, point, backend)
-    backend = target.backend  # C, where Numba cannot compile the model
+    wanted = Backend(arguments.backend, arguments.compile_kwargs)
+    target = arguments.target(model, vars, point, wanted)
+    backend = target.backend or wanted  # C, where Numba cannot compile the model
     space = Space([manifold_of(model, var) for var in vars], target.shapes)
     algorithm = algorithm.in_setting(
         Setting(
@@ -158,14 +158,15 @@ def _warn_if_unstable(chain: Chain, q: np.ndarray) -> None:
     rows, _ = draw_rows(parts, state, frame, np.random.default_rng(0), steps)
     gradient = MOMENTS.index("g")
 
-    def mean_gradient(z):
+    def mean_gradient(z: np.ndarray) -> np.ndarray:
         position = parts.to_position(z, state.tuned)
         sums = evaluate_at_rest(parts, state, frame, position, rows, steps).sums
+        assert sums is not None  # every step is summed
         return sums[gradient] / steps
 
     point = parts.to_coordinates(q, state.tuned)
     curvature = largest_curvature(mean_gradient, point[None], np.random.default_rng(0))
-    h = float(parts.step_sizes(state.tuned, np.zeros(1))[0])
+    h = float(parts.step_sizes(state.tuned, np.zeros(1, dtype=int))[0])
     longest = parts.algorithm.longest_step(curvature) if curvature > 0 else np.inf
     if h > longest:
         warnings.warn(

@@ -119,7 +119,7 @@ class Gibbs(CheckedArguments, BlockedStep):
             there = transforms[rv].forward(given, *rv.owner.inputs)
             self._there = _AtPoint(model, [there], [given])
 
-    def step(self, point: PointType):
+    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         seen = {name: np.array(point[value]) for name, value in self._names.items()}
         seen |= zip(self._transformed, self._back(point), strict=True)
         before = np.asarray(seen[self._rv])
@@ -148,7 +148,7 @@ class Gibbs(CheckedArguments, BlockedStep):
 class _AtPoint:
     """Graphs of the model as a compiled function of a point, and of what is `more`."""
 
-    def __init__(self, model: Any, graphs: list, more: list | None = None):
+    def __init__(self, model: Any, graphs: list[Any], more: list[Any] | None = None):
         self._function = None
         if graphs:
             graphs, more = model.replace_rvs_by_values(graphs), more or []

@@ -16,7 +16,7 @@ class Owner:
     the owner. It may have written to the state of the new chain by then, so that neither goes on.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.thread: int | None = None
 
     def claim(self) -> None:

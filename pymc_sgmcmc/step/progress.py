@@ -1,5 +1,8 @@
 """What PyMC's live table shows of a chain."""
 
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
 from rich.progress import TextColumn
 from rich.table import Column
 
@@ -12,7 +15,9 @@ COLUMNS = {
 }
 
 
-def progress_columns(names, n_chains):
+def progress_columns(
+    names: Collection[str], n_chains: int
+) -> tuple[list[TextColumn], dict[str, list[float]]]:
     """Columns of the stats `names`, and their values before the first draw."""
     shown = {name: COLUMNS[name] for name in COLUMNS if name in names}
     columns = [
@@ -21,10 +26,12 @@ def progress_columns(names, n_chains):
     return columns, {name: [start] * n_chains for name, (_, _, start) in shown.items()}
 
 
-def progress_updates(names):
+def progress_updates(
+    names: Collection[str],
+) -> tuple[Callable[[Mapping[str, Any]], dict[str, Any]]]:
     """Functions that pick the shown stats out of those of a draw."""
 
-    def update(stats):
+    def update(stats: Mapping[str, Any]) -> dict[str, Any]:
         shown = {name: stats[name] for name in COLUMNS if name in names}
         return shown | {"failing": stats["divergences"] > 0}
 

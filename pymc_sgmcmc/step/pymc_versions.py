@@ -15,14 +15,14 @@ class _ChainStart:
 
     if hasattr(BlockedStep, "setup_chain"):
 
-        def setup_chain(self, rng, tune, draws):
-            super().setup_chain(rng, tune, draws)
+        def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
+            super().setup_chain(rng, tune, draws)  # type: ignore[misc]  # of the other base
             self.start_chain(rng)
 
     else:
 
-        def set_rng(self, rng):
-            super().set_rng(rng)
+        def set_rng(self, rng: np.random.Generator) -> None:
+            super().set_rng(rng)  # type: ignore[misc]  # of the other base
             self.start_chain(rng)
 
 

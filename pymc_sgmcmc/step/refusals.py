@@ -55,7 +55,7 @@ def without_noise_estimate(name: str, shared: Mapping[str, Any]) -> dict[str, An
 def refuse_exploration(name: str, algorithm: Algorithm, arguments: Arguments) -> None:
     """Raise where the schedule has steps without noise, and they would lead to no mode."""
     schedule = arguments.schedule
-    explores = schedule is not None and schedule.explores(np.zeros(1)) is not None
+    explores = schedule is not None and schedule.explores(np.zeros(1, dtype=int)) is not None
     if explores and not algorithm.can_optimize:
         raise ValueError(
             f"step_size={arguments.step_size!r} has an exploration stage, without noise, in which "

@@ -3,14 +3,19 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pymc_sgmcmc.step.arguments import SHARED, Arguments
+
+if TYPE_CHECKING:
+    from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["signature_of", "split_arguments"]
 
 
-def split_arguments(cls: type, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_arguments(
+    cls: type["SGMCMC"], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a sampler's own arguments and the shared ones; raise TypeError if one is missing."""
     missing = [name for name in _required(cls) if name not in given]
     if missing:
@@ -20,7 +25,7 @@ def split_arguments(cls: type, given: Mapping[str, Any]) -> tuple[dict[str, Any]
     return own, {name: value for name, value in given.items() if name in SHARED}
 
 
-def signature_of(cls: type) -> inspect.Signature:
+def signature_of(cls: type["SGMCMC"]) -> inspect.Signature:
     """Return what `help` and editors say that a sampler takes."""
     Parameter, keyword = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
     parameters = [Parameter("vars", Parameter.POSITIONAL_OR_KEYWORD, default=None)]
@@ -36,7 +41,7 @@ def signature_of(cls: type) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def _required(cls: type) -> list[str]:
+def _required(cls: type["SGMCMC"]) -> list[str]:
     """Return the arguments of a sampler that must be given."""
     algorithm = cls.algorithm_class
     own = [] if algorithm is None else [

@@ -12,7 +12,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_value_vars_from_user_vars
 
 from pymc_sgmcmc._utils.argument_rows import VARS
-from pymc_sgmcmc._utils.arguments import CheckedArguments, rows_of
+from pymc_sgmcmc._utils.arguments import CheckedArguments, Rows, rows_of
 from pymc_sgmcmc._utils.constraints import Instance, Optional
 from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc.chain.chain import Chain
@@ -140,10 +140,11 @@ class SGMCMC(CheckedArguments, ChainStep):
     50
     """
 
-    arguments: ClassVar = {
+    arguments: ClassVar[Rows] = {
         "vars": VARS,
         "algorithm": Optional(Instance(Algorithm, "an Algorithm: pass one, with its arguments")),
-    } | SHARED
+        **SHARED,
+    }
     algorithm_class: ClassVar[type[Algorithm] | None] = None
     """The algorithm of a sampler, whose hyper-parameters are arguments of it."""
     required: ClassVar[tuple[str, ...]] = ()
@@ -151,10 +152,10 @@ class SGMCMC(CheckedArguments, ChainStep):
     name = "sgmcmc"
     default_tune_steps = 1000
     """Draws of tuning where `pm.sample` is not told."""
-    stats_dtypes_shapes: ClassVar[dict[str, tuple]] = STATS
+    stats_dtypes_shapes: dict[str, tuple[Any, Any]] = STATS
     _state_class = SGMCMCState
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         algorithm = cls.algorithm_class
         if algorithm is None:
@@ -190,7 +191,7 @@ class SGMCMC(CheckedArguments, ChainStep):
         refuse_target(algorithm, arguments, target)
 
     @one_at_a_time()
-    def __init__(self, vars: Any = None, *, algorithm: Algorithm | None = None, **given):
+    def __init__(self, vars: Any = None, *, algorithm: Algorithm | None = None, **given: Any):
         own, shared = self.complete(*split_arguments(type(self), given))
         if self.algorithm_class is not None:
             algorithm = self.algorithm_class(**own)
@@ -225,7 +226,7 @@ class SGMCMC(CheckedArguments, ChainStep):
     def __copy__(self) -> Self:
         """Return a step method with a chain of its own: PyMC copies it for population sampling."""
         twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
+        twin.__dict__.update(vars(self))
         twin.chain, twin._owner = copy(self.chain), copy(self._owner)
         return twin
 
@@ -291,13 +292,13 @@ class SGMCMC(CheckedArguments, ChainStep):
         return RaveledVars(q, q0.point_map_info), [stats]
 
     @staticmethod
-    def competence(var, has_grad):
+    def competence(var: Any, has_grad: bool) -> Competence:
         return Competence.INCOMPATIBLE  # never assigned by pm.sample, always asked for
 
-    def _progressbar_config(self, n_chains=1):
+    def _progressbar_config(self, n_chains: int = 1) -> Any:
         return progress_columns(self.stats_dtypes_shapes, n_chains)
 
-    def _make_progressbar_update_functions(self):
+    def _make_progressbar_update_functions(self) -> Any:
         return progress_updates(self.stats_dtypes_shapes)
 
 

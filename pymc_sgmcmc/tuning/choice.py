@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule, largest
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
@@ -65,9 +66,9 @@ class Choice:
     def measure(
         self,
         tuned: Tuned,
-        points: np.ndarray,
+        points: Array,
         rng: np.random.Generator,
-        others: Sequence[tuple[np.ndarray, ...]] = (),
+        others: Sequence[tuple[Array, ...]] = (),
     ) -> Tuned:
         """Measure noise and curvature at typical `points` z (k, d); set step and batch sizes.
 
@@ -76,11 +77,11 @@ class Choice:
         plan, coordinates = self._plan, tuned.coordinates
         rows, present = self._target.fixed_rows(rng, PART), self._target.others_now()
 
-        def visit(i):
+        def visit(i: int) -> None:
             if others:
                 self._target.set_others(others[i])
 
-        def gradient(z):
+        def gradient(z: Vector) -> Vector:
             _, g = self._target.value_and_gradient(coordinates.position(z), rows)
             return coordinates.metric.pull(g)
 
@@ -96,7 +97,8 @@ class Choice:
             stable = self._algorithm.longest_step(max(1.0, curvature, largest_there))
             longest = min(longest, stable / 2)
         tuned = replace(tuned, curvature=curvature)
-        V, rule = np.zeros_like(tuned.window.products), Heating(np.inf)
+        V = np.zeros_like(tuned.window.products)
+        rule: NoiseRule = Heating(np.inf)
         if self._target.groups:
             tuned, V, rule = self._gradient(tuned, points, longest, rng, visit)
         self._target.set_others(present)
@@ -114,24 +116,26 @@ class Choice:
         return replace(tuned, coordinates=coordinates, noise=v, pace=pace, step_size=h)
 
     def _gradient(
-        self, tuned: Tuned, points, h: float, rng, visit: Visit
-    ) -> tuple[Tuned, np.ndarray, NoiseRule]:
+        self, tuned: Tuned, points: Array, h: float, rng: np.random.Generator, visit: Visit
+    ) -> tuple[Tuned, Array, NoiseRule]:
         """Choose the gradient and the batch size; return the results, V, and the rule for V.
 
         The batch is large enough for the step size `h`, or nearly so.
         """
         plan, lengths = self._plan, self._target.check_lengths()
         q = tuned.coordinates.position(points)
-        centres = {"plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)}
+        centres: dict[str, Array | None] = {
+            "plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)
+        }  # fmt: skip
         if plan.gradient != "auto":
             centres = {plan.gradient: centres[plan.gradient]}
         precision = self._algorithm.noise_rule(np.inf, 1).precision
         noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision, visit)
         self._refuse_not_finite(q, noises)
         sizes = tuple(self._target.batch_sizes)
-        V = {name: self._of(noise, sizes) for name, noise in noises.items()}
-        name = min(V, key=lambda name: COSTS[name] * largest(V[name]))
-        noise, V = noises[name], V[name]
+        found = {name: self._of(noise, sizes) for name, noise in noises.items()}
+        name = min(found, key=lambda name: COSTS[name] * largest(found[name]))
+        noise, V = noises[name], found[name]
         residual = 1.0
         if plan.noise or plan.absorbs_noise:
             residual = min(1.0, max(UNCERTAINTY, 2 * noise.error))
@@ -157,14 +161,14 @@ class Choice:
         )
         return tuned, V, rule
 
-    def _refuse_not_finite(self, q: np.ndarray, noises: Mapping[str, RowNoise]) -> None:
+    def _refuse_not_finite(self, q: Vector, noises: Mapping[str, RowNoise]) -> None:
         """Raise SamplingError if gradients are not finite at most of the points `q` (k, d)."""
         left_out = max((noise.left_out for noise in noises.values()), key=len)
         if len(left_out) > len(q) / 2:
             often = f"So it is at {len(left_out)} of {len(q)} such points."
             raise not_finite(self._target, q[left_out[0]], often)
 
-    def _behind(self, tuned: Tuned, q: np.ndarray) -> np.ndarray:
+    def _behind(self, tuned: Tuned, q: Vector) -> Array:
         """Return points of the chain that lag behind `q` (k, d) by the period of SVRG's anchor."""
         lag = self.period(tuned) / tuned.window.spacing
         return np.roll(q, int(np.clip(np.ceil(lag), 1, len(q) // 2)), axis=0)
@@ -175,7 +179,7 @@ class Choice:
         batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
         return max(1, round(batches / self._steps))
 
-    def _of(self, noise: RowNoise, sizes: Sequence[int]) -> np.ndarray:
+    def _of(self, noise: RowNoise, sizes: Sequence[int]) -> Array:
         """Return V of batches of `sizes` from this source."""
         lengths = self._target.check_lengths()
         shares = [self._source.share(n, size) for n, size in zip(lengths, sizes, strict=True)]
@@ -193,7 +197,7 @@ class Choice:
         return low
 
 
-def _eigenvectors(V: np.ndarray) -> np.ndarray:
+def _eigenvectors(V: Array) -> Array:
     """Return the eigenvectors of a covariance, with signs that do not depend on rounding."""
     _, vectors = np.linalg.eigh(V)
     return vectors * np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(len(V))])

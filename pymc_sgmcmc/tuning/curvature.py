@@ -5,9 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytensor
 
+from pymc_sgmcmc._utils.types import Array, Counts, Matrix, Vector
+
 __all__ = ["Visit", "equilibrated", "factor_of", "hessian", "largest_curvature", "stay", "steepest"]
 
-Gradient = Callable[[np.ndarray], np.ndarray]
+Gradient = Callable[[Vector], Vector]
 Visit = Callable[[int], None]
 """Function of the number of a point, called before gradients are computed there: it sets the other
 variables on which the gradient depends."""
@@ -21,7 +23,7 @@ def _coarse() -> bool:
     return pytensor.config.floatX == "float32"
 
 
-def hessian(gradient: Gradient, q: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
+def hessian(gradient: Gradient, q: Vector, scale: Vector | None = None) -> Matrix:
     """Compute the Hessian at `q` from d + 1 gradients, symmetrised.
 
     `scale`: posterior sds, if known, for the width of the differences.
@@ -35,7 +37,7 @@ def hessian(gradient: Gradient, q: np.ndarray, scale: np.ndarray | None = None) 
     return (H + H.T) / 2
 
 
-def factor_of(H: np.ndarray) -> np.ndarray:
+def factor_of(H: Matrix) -> Matrix:
     """Return L such that L L' is the inverse of H with the absolute values of its eigenvalues.
 
     The eigenvalues are those of H scaled to a unit diagonal, and at least 1e-6 of the largest.
@@ -50,7 +52,7 @@ def factor_of(H: np.ndarray) -> np.ndarray:
     return scale[:, None] * np.linalg.cholesky((vectors / values) @ vectors.T)
 
 
-def equilibrated(gradient: Gradient, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def equilibrated(gradient: Gradient, q: Vector, rng: np.random.Generator) -> Vector:
     """Estimate the root mean squares of the Hessian's rows at `q`, by 30 probes.
 
     Source: Dauphin et al. (2015).
@@ -67,7 +69,7 @@ def equilibrated(gradient: Gradient, q: np.ndarray, rng: np.random.Generator) ->
 
 def largest_curvature(
     gradient: Gradient,
-    points: np.ndarray,
+    points: Array,
     rng: np.random.Generator,
     iterations: int = 8,
     visit: Visit = stay,
@@ -91,11 +93,11 @@ def largest_curvature(
 
 def steepest(
     gradient: Gradient,
-    points: np.ndarray,
+    points: Array,
     rng: np.random.Generator,
     number: int,
     visit: Visit = stay,
-) -> np.ndarray:
+) -> Counts:
     """Return the indices of the `number` of `points` (k, d) with the largest curvature, (number,).
 
     The curvature comes from one power iteration at each point. Its start is the direction found at
@@ -113,7 +115,7 @@ def steepest(
     return np.argsort(-norms, kind="stable")[:number]
 
 
-def _product(gradient: Gradient, point: np.ndarray, v: np.ndarray) -> np.ndarray | None:
+def _product(gradient: Gradient, point: Vector, v: Vector) -> Vector | None:
     """Return the Hessian at `point` times `v` / |v|; None where it is zero or not finite."""
     width = 0.05 if _coarse() else 1e-3
     step = width * v / np.linalg.norm(v)

@@ -12,6 +12,7 @@ from pymc.exceptions import SamplingError
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.metric import identity
+from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.locate import PART, Located
@@ -33,7 +34,7 @@ ENORMOUS = 100.0
 """Distance on a log scale that no scale or probability covers: a factor of 1e43."""
 
 
-def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> None:
+def refuse_degenerate(target: Target, start: Vector, located: Located) -> None:
     """Raise SamplingError where the posterior around `located` cannot be sampled by gradients.
 
     `start`: the point from which the posterior was located. U must be finite at the centre. U must
@@ -60,16 +61,17 @@ def refuse_degenerate(target: Target, start: np.ndarray, located: Located) -> No
             if fate is None:
                 break
         else:
+            assert fate is not None  # else the search along this line has ended
             last, beyond = fate
-            if last is None or _is_enormous(target, last - start):
+            if last is None or beyond is None or _is_enormous(target, last - start):
                 raise _endless(target, located.coordinates, direction)
             if descends and not located.decrement < 2 * target.size:
                 raise _edge(target, located.coordinates, direction, beyond)
 
 
 def _directions(
-    coordinates: Coordinates, gradient: np.ndarray, start: np.ndarray
-) -> list[tuple[bool, np.ndarray]]:
+    coordinates: Coordinates, gradient: Vector, start: Vector
+) -> list[tuple[bool, Array]]:
     """Return (whether it is the direction of descent, direction of about one sd) for each line."""
     metric, centre = coordinates.metric, coordinates.centre
     furthest = 1e3 * max(1.0, np.abs(centre).max(), np.abs(centre - start).max())
@@ -89,10 +91,10 @@ def _directions(
 
 
 def _follow(
-    on_rows: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    on_rows: Callable[[Array], tuple[float, Array]],
     coordinates: Coordinates,
-    direction: np.ndarray,
-) -> tuple[np.ndarray | None, np.ndarray | None] | None:
+    direction: Vector,
+) -> tuple[Vector | None, Vector | None] | None:
     """Follow U along a line, and return None if it rises in the end.
 
     Otherwise return the last point where U is finite and the first where it is not. The last point
@@ -120,9 +122,7 @@ def _follow(
     return None, None
 
 
-def _across(
-    coordinates: Coordinates, direction: np.ndarray, q: np.ndarray, gradient: np.ndarray
-) -> np.ndarray:
+def _across(coordinates: Coordinates, direction: Vector, q: Vector, gradient: Vector) -> Array:
     """Return `q` after a step of Newton's method, in all directions but `direction`."""
     along = coordinates.of(coordinates.centre + direction)
     step = -coordinates.metric.pull(gradient)
@@ -130,7 +130,7 @@ def _across(
     return q + coordinates.metric.times(step)
 
 
-def _edge_between(target: Target, inside: np.ndarray, outside: np.ndarray) -> np.ndarray | None:
+def _edge_between(target: Target, inside: Vector, outside: Vector) -> Array | None:
     """Bisect for the first point from `inside` where U is not finite; None if `inside` is not."""
     if not np.isfinite(target.value_and_gradient(inside)[0]):
         return None
@@ -142,12 +142,12 @@ def _edge_between(target: Target, inside: np.ndarray, outside: np.ndarray) -> np
     return inside + high * (outside - inside)
 
 
-def _is_enormous(target: Target, way: np.ndarray) -> bool:
+def _is_enormous(target: Target, way: Vector) -> bool:
     """Return whether a variable on a transformed scale moves farther than `ENORMOUS`."""
     return bool(np.any(np.abs(way[is_transformed(target)]) > ENORMOUS))
 
 
-def _endless(target: Target, coordinates: Coordinates, direction: np.ndarray) -> SamplingError:
+def _endless(target: Target, coordinates: Coordinates, direction: Vector) -> SamplingError:
     return SamplingError(
         "The posterior is improper: however far one goes along "
         f"{_names(target, coordinates, direction)}, its density does not fall. Flat priors do this "
@@ -158,7 +158,9 @@ def _endless(target: Target, coordinates: Coordinates, direction: np.ndarray) ->
     )
 
 
-def _edge(target: Target, coordinates: Coordinates, direction, beyond: np.ndarray) -> SamplingError:
+def _edge(
+    target: Target, coordinates: Coordinates, direction: Vector, beyond: Vector
+) -> SamplingError:
     return SamplingError(
         "The posterior has its mass at an edge of the support, which gradients do not see: its "
         f"density rises along {_names(target, coordinates, direction)} up to a point beyond which "
@@ -168,7 +170,7 @@ def _edge(target: Target, coordinates: Coordinates, direction, beyond: np.ndarra
     )
 
 
-def not_finite(target: Target, q: np.ndarray, often: str = "") -> SamplingError:
+def not_finite(target: Target, q: Vector, often: str = "") -> SamplingError:
     """Return the error that U or its gradient is not finite at `q`, with the part at fault.
 
     `often`: a sentence on how often this was seen.
@@ -186,7 +188,7 @@ def not_finite(target: Target, q: np.ndarray, often: str = "") -> SamplingError:
     return SamplingError(" ".join(filter(None, said)))
 
 
-def _names(target: Target, coordinates: Coordinates, direction: np.ndarray) -> str:
+def _names(target: Target, coordinates: Coordinates, direction: Vector) -> str:
     """Return the names of the coordinates that move most along a direction, in sds, with signs."""
     share = direction / coordinates.metric.scales
     most = [i for i in np.argsort(-np.abs(share), kind="stable")[:4]

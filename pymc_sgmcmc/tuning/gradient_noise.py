@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.types import Array
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import Visit, stay
 
@@ -40,7 +41,7 @@ class RowNoise:
 
     def __init__(
         self,
-        covariances: Sequence[np.ndarray],
+        covariances: Sequence[Array],
         correlated: float,
         error: float,
         count: int,
@@ -49,17 +50,17 @@ class RowNoise:
         self.covariances, self.correlated, self.error = covariances, correlated, error
         self.count, self.left_out = count, list(left_out)
 
-    def of(self, sizes: Sequence[int], shares: Sequence[float]) -> np.ndarray:
+    def of(self, sizes: Sequence[int], shares: Sequence[float]) -> Array:
         """Return V of batches of `sizes`, a matrix (d, d) or its diagonal."""
         terms = zip(self.covariances, sizes, shares, strict=True)
-        return sum(share * S / n for S, n, share in terms)
+        return sum((share * S / n for S, n, share in terms), start=np.zeros(()))
 
 
 def measure_noise(
     target: Target,
     coordinates: Coordinates,
-    points: np.ndarray,
-    centres: Mapping[str, np.ndarray | None],
+    points: Array,
+    centres: Mapping[str, Array | None],
     rng: np.random.Generator,
     precision: int = 1,
     visit: Visit = stay,
@@ -111,10 +112,11 @@ class _Covariance:
     """Pooled covariance, over points, of the gradients of batches of `size` rows."""
 
     def __init__(self, size: int):
-        self._size, self._points, self._count, self._total = size, 0, 0, 0.0
-        self._variances, self._squares, self._some = np.zeros(1), np.zeros(1), []
+        self._size, self._points, self._count = size, 0, 0
+        self._total, self._variances, self._squares = np.zeros(1), np.zeros(1), np.zeros(1)
+        self._some: list[Array] = []
 
-    def add(self, vectors: np.ndarray, dense: bool) -> None:
+    def add(self, vectors: Array, dense: bool) -> None:
         """Add the gradients at one point."""
         centred = vectors - vectors.mean(axis=0)
         variances = np.sum(centred**2, axis=0)
@@ -126,7 +128,7 @@ class _Covariance:
         if not dense:
             self._some.append(centred[:, :: -(-centred.shape[1] // SOME)])
 
-    def covariance(self) -> np.ndarray:
+    def covariance(self) -> Array:
         """Return the covariance of the gradient of one row."""
         return self._size * self._total / max(self._count, 1)
 

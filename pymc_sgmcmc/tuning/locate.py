@@ -5,7 +5,7 @@ is a deterministic function and allows a line search, then on all rows. Where d 
 matrices, Adam is used alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.metric import Dense, Diagonal, Metric
+from pymc_sgmcmc._utils.types import Counts, Vector
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
 
@@ -24,7 +25,7 @@ PART = 2048
 """Number of rows in the fixed part; 64 a coordinate for the final Hessian, if that is more."""
 ROUNDS = 3
 
-Energy = Callable[[np.ndarray], tuple[float, np.ndarray]]
+Energy = Callable[[Vector], tuple[float, Vector]]
 
 
 @dataclass(frozen=True)
@@ -46,24 +47,24 @@ class Located:
     coordinates: Coordinates
     decrement: float
     value: float
-    gradient: np.ndarray
+    gradient: Vector
 
 
 class Locator(Protocol):
     """A search for the region of high posterior density, where tuning starts."""
 
     def __call__(
-        self, target: Target, start: np.ndarray, rng: np.random.Generator, metric: Metric
+        self, target: Target, start: Vector, rng: np.random.Generator, metric: Metric
     ) -> Located:
         """Search from `start` (d,), for a chain with a metric like `metric`."""
 
 
-def locate(target: Target, start: np.ndarray, rng: np.random.Generator, metric: Metric) -> Located:
+def locate(target: Target, start: Vector, rng: np.random.Generator, metric: Metric) -> Located:
     """Search from `start` for the region of high posterior density.
 
     By Newton's method where `metric` is dense, else without matrices.
     """
-    best = None
+    best: Located | None = None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for attempt in range(ROUNDS):
             q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
@@ -72,10 +73,11 @@ def locate(target: Target, start: np.ndarray, rng: np.random.Generator, metric: 
                 best = located
             if best.decrement < 2 * target.size:
                 break
+    assert best is not None  # there is more than one round
     return best
 
 
-def _adam(target: Target, start: np.ndarray, rng: np.random.Generator, rate: float) -> np.ndarray:
+def _adam(target: Target, start: Vector, rng: np.random.Generator, rate: float) -> Vector:
     """Run Adam with a rate falling geometrically to 1e-3; return the mean of its last quarter."""
     rates = np.geomspace(rate, 1e-3, ADAM_STEPS)
     mean, square, total = np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
@@ -96,7 +98,7 @@ def _adam(target: Target, start: np.ndarray, rng: np.random.Generator, rate: flo
     return settled if np.isfinite(value) and np.isfinite(gradient).all() else last
 
 
-def _newton(target: Target, q: np.ndarray, rng: np.random.Generator) -> Located:
+def _newton(target: Target, q: Vector, rng: np.random.Generator) -> Located:
     part = _on(target, target.fixed_rows(rng, PART))
     located = _descend(part, part, q, 40)
     if np.any(target.check_lengths() > PART):
@@ -105,11 +107,11 @@ def _newton(target: Target, q: np.ndarray, rng: np.random.Generator) -> Located:
     return located
 
 
-def _on(target: Target, rows) -> Energy:
+def _on(target: Target, rows: Sequence[Counts] | None) -> Energy:
     return lambda q: target.value_and_gradient(q, rows)
 
 
-def _descend(energy: Energy, curved: Energy, q: np.ndarray, iterations: int) -> Located:
+def _descend(energy: Energy, curved: Energy, q: Vector, iterations: int) -> Located:
     """Run Newton's method on `energy` with the Hessian of `curved` and a line search."""
     d, scale = len(q), None
     shortest = radius = 10 * np.sqrt(d)  # in the metric of the Hessian
@@ -131,7 +133,9 @@ def _descend(energy: Energy, curved: Energy, q: np.ndarray, iterations: int) -> 
     return Located(Coordinates(q, Dense(factor)), decrement, value, gradient)
 
 
-def _line_search(energy: Energy, value, gradient, q, step):
+def _line_search(
+    energy: Energy, value: float, gradient: Vector, q: Vector, step: Vector
+) -> tuple[Vector, float, Vector, int] | None:
     """Halve `step` until the energy decreases enough (Armijo); return the point, or None."""
     slope = float(gradient @ step)
     for halvings in range(30):
@@ -142,7 +146,7 @@ def _line_search(energy: Energy, value, gradient, q, step):
     return None
 
 
-def _diagonal(target: Target, q: np.ndarray, rng: np.random.Generator) -> Located:
+def _diagonal(target: Target, q: Vector, rng: np.random.Generator) -> Located:
     part = _on(target, target.fixed_rows(rng, PART))
     factor = 1 / np.sqrt(equilibrated(lambda at: part(at)[1], q, rng))
     value, gradient = target.value_and_gradient(q)

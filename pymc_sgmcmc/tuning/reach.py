@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.degenerate import not_finite
 
@@ -25,7 +26,7 @@ MOST = 1000
 """Largest number of coordinates that are checked one by one."""
 
 
-def within_reach(target: Target, guess: Coordinates, points: np.ndarray) -> Coordinates:
+def within_reach(target: Target, guess: Coordinates, points: Array) -> Coordinates:
     """Return `guess`, with L shortened until U is finite and not too steep at most points.
 
     The Hessian at a mode says little of the sd along a direction in which the density is far from
@@ -47,7 +48,7 @@ def within_reach(target: Target, guess: Coordinates, points: np.ndarray) -> Coor
     """
     rows, points = target.fixed_rows(np.random.default_rng(0), ROWS), points[:LOOKED_AT]
 
-    def is_fine(q: np.ndarray) -> bool:
+    def is_fine(q: Vector) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):
             value, gradient = target.value_and_gradient(q, rows)
             steepness = np.linalg.norm(guess.metric.pull(gradient)) / np.sqrt(len(q))
@@ -65,7 +66,7 @@ def within_reach(target: Target, guess: Coordinates, points: np.ndarray) -> Coor
     raise not_finite(target, guess.position(points[seen.index(False)]), often)
 
 
-def _lengths(guess: Coordinates, is_fine: Callable[[np.ndarray], bool]) -> np.ndarray:
+def _lengths(guess: Coordinates, is_fine: Callable[[Array], bool]) -> Array:
     """Return the factor (d,) of each column of L that makes U finite two columns away."""
     lengths = np.ones(len(guess.centre))
     for j in range(len(lengths) if len(lengths) <= MOST else 0):

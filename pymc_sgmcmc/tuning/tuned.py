@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.tuning.windows import Window
 
 __all__ = ["Plan", "Tuned"]
@@ -52,10 +53,10 @@ class Tuned:
     batch_sizes: tuple[int, ...]
     coordinates: Coordinates
     uses_control_variate: bool
-    anchor: np.ndarray
-    anchor_gradient: np.ndarray
-    noise: np.ndarray
-    pace: np.ndarray
+    anchor: Vector
+    anchor_gradient: Vector
+    noise: Vector
+    pace: Vector
     window: Window
     is_svrg: bool = False
     residual_noise: float = 0.0

@@ -12,6 +12,7 @@ import pytensor
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.metric import square_root
+from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
@@ -59,7 +60,7 @@ class Tuner:
         self._choice = Choice(target, source, plan, algorithm, steps)
 
     def start(
-        self, tuned: Tuned, q: np.ndarray, injected_noise: float, rng: np.random.Generator
+        self, tuned: Tuned, q: Vector, injected_noise: float, rng: np.random.Generator
     ) -> Tuned:
         """Locate the posterior from `q`, and measure noise and curvature there.
 
@@ -81,7 +82,7 @@ class Tuner:
         tuned = self._centred(self._begun(tuned, tuned.window.index), coordinates)
         return self._paid(self._choice.measure(tuned, points, rng), before)
 
-    def learn(self, tuned: Tuned, q: np.ndarray | None, rng: np.random.Generator) -> Tuned:
+    def learn(self, tuned: Tuned, q: Vector | None, rng: np.random.Generator) -> Tuned:
         """Update the results with a draw `q`, which is None where the draw diverged."""
         z = None if q is None else tuned.coordinates.of(q)
         if z is None or (not self._target.shared and np.sum(z**2) > FAR * len(z)):
@@ -112,11 +113,11 @@ class Tuner:
         dense = tuned.coordinates.metric.dense
         return replace(tuned, window=Window.start(index, self._target.size, others, dense=dense))
 
-    def position(self, tuned: Tuned, z: np.ndarray) -> np.ndarray:
+    def position(self, tuned: Tuned, z: Vector) -> Array:
         """Return q of a point z, in the coordinates tuned so far."""
         return tuned.coordinates.position(z).astype(pytensor.config.floatX)
 
-    def follow(self, tuned: Tuned, q: np.ndarray, draw: int) -> Tuned:
+    def follow(self, tuned: Tuned, q: Vector, draw: int) -> Tuned:
         """Move SVRG's anchor to `q`, the draw number `draw`, once in each of its periods."""
         if not tuned.is_svrg or draw % self._choice.period(tuned):
             return tuned
@@ -135,7 +136,7 @@ class Tuner:
             return tuned
         return self._anchored(tuned, coordinates.centre)
 
-    def _anchored(self, tuned: Tuned, q: np.ndarray) -> Tuned:
+    def _anchored(self, tuned: Tuned, q: Vector) -> Tuned:
         return replace(tuned, anchor=q, anchor_gradient=self._target.batched_gradient(q))
 
     def _paid(self, tuned: Tuned, before: int) -> Tuned:

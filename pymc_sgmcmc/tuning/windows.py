@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymc_sgmcmc._utils.types import Array, Vector
+
 __all__ = ["Window", "typical_points", "window_length"]
 
 LENGTHS = (100, 250, 450)
@@ -31,16 +33,16 @@ class Window:
     index: int
     draws: int
     """Number of draws so far, including the first fifth."""
-    total: np.ndarray
-    products: np.ndarray
+    total: Vector
+    products: Array
     """Sum of z z' (dense), or of z^2 (diagonal)."""
-    lagged: np.ndarray
+    lagged: Vector
     """Sum of z_t z_(t-1), by coordinate."""
-    last: np.ndarray
-    points: tuple[np.ndarray, ...]
+    last: Vector
+    points: tuple[Array, ...]
     most: int
     """Largest number of points that are kept."""
-    others: tuple[tuple[np.ndarray, ...], ...] = ()
+    others: tuple[tuple[Array, ...], ...] = ()
     """The values of other step methods' variables at each of the points."""
 
     @classmethod
@@ -63,7 +65,7 @@ class Window:
     def is_over(self) -> bool:
         return self.draws >= window_length(self.index)
 
-    def add(self, z: np.ndarray, others: tuple[np.ndarray, ...] = ()) -> "Window":
+    def add(self, z: Vector, others: tuple[Array, ...] = ()) -> "Window":
         """Return the window with one more draw, made at the values `others` of other variables."""
         draws = self.draws + 1
         kept = draws - self.skipped
@@ -86,10 +88,10 @@ class Window:
         """Return the window without its points."""
         return replace(self, points=(), others=())
 
-    def mean(self) -> np.ndarray:
+    def mean(self) -> Array:
         return self.total / (self.draws - self.skipped)
 
-    def shrunk_covariance(self, before: np.ndarray) -> np.ndarray:
+    def shrunk_covariance(self, before: Vector) -> Array:
         """Return the covariance (or variances), shrunk towards the variances `before`, (d,).
 
         The weight of the draws grows with their effective number (the median over coordinates, from

@@ -15,6 +15,7 @@ from pymc_sgmcmc import (
     Polynomial,
     PowerAnnealing,
     Santa,
+    Schedule,
 )
 from pymc_sgmcmc.dynamics.schedules import as_schedule
 from pymc_sgmcmc.posterior.batch_sources import MANY, SOURCES, Random
@@ -62,6 +63,24 @@ def test_exploration_is_descent_and_its_draws_are_marked():
             PSGLD(step_size=schedule, gamma=True)
         constant = sample(SGLD(step_size=CyclicalCosine(0.4, 20)), draws=2, tune=0)
     assert "sampling" not in constant.sample_stats
+
+
+@pytest.mark.compiled
+def test_a_schedule_may_be_a_table():
+    """Counts are whole numbers, by which arrays are indexed."""
+
+    class Table(Schedule):
+        def __call__(self, steps):
+            return np.array([0.4, 0.2, 0.1])[np.minimum(steps, 2)]
+
+        def explores(self, steps):
+            return np.array([True, False, False])[np.minimum(steps, 2)]
+
+    with pm.Model():
+        pm.Normal("q", shape=3)
+        idata = sample(SGLD(step_size=Table(), steps_per_draw=1), draws=4, tune=0)
+    np.testing.assert_array_equal(idata.sample_stats.step_size.values[0], [0.4, 0.2, 0.1, 0.1])
+    np.testing.assert_array_equal(idata.sample_stats.sampling.values[0], [False, True, True, True])
 
 
 def test_a_schedule_is_a_pure_function_of_the_count():

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,10 @@ class Constraint(ABC):
         Description of the accepted values, as in "a positive number".
     """
 
-    words: str
+    if TYPE_CHECKING:  # to be read: an attribute in some, and a property in others
+
+        @property
+        def words(self) -> str: ...
 
     @abstractmethod
     def check(self, name: str, value: Any) -> None:
@@ -50,11 +53,11 @@ class Instance(Constraint):
     types: type | tuple[type, ...]
     words: str
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not isinstance(value, self.types) or isinstance(value, bool):
             raise TypeError(f"{name}={shortened(value)} is not {self.words}.")
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [value for value in ("x", 3, 1.5, True, [], {}, object(), np.ones(2), None)
                 if not isinstance(value, self.types) or isinstance(value, bool)]  # fmt: skip
 
@@ -69,11 +72,11 @@ class Function(Constraint):
     def words(self) -> str:
         return f"a function of {self.of}"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not callable(value):
             raise TypeError(f"{name}={shortened(value)} is no function: pass one of {self.of}.")
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [2.0, "x", None, [], {}, np.ones(2)]
 
 
@@ -83,12 +86,12 @@ class MappingOf(Constraint):
 
     words: str
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not isinstance(value, Mapping):
             raise TypeError(f"{name}={shortened(value)} is not a mapping: pass {self.words}.")
 
-    def bad(self):
-        return ["x", 3, [("a", 1)], {"a"}, (pair for pair in ()), np.ones(2), object()]
+    def bad(self) -> list[Any]:
+        return ["x", 3, [("a", 1)], {"a"}, (pair for pair in ""), np.ones(2), object()]
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,10 @@ class NotTaken(Constraint):
     def words(self) -> str:
         return f"nothing: {self.why}"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         """Do nothing: the class itself refuses the argument."""
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return []
 
 
@@ -117,8 +120,8 @@ class Ruled(Constraint):
     examples: Callable[[], Iterable[Any]]
     """Function that returns new bad values at each call, as some can be read only once."""
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         self.rule(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return list(self.examples())

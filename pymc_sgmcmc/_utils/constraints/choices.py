@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,11 @@ class Flag(Constraint):
 
     words = "True or False"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not isinstance(value, bool | np.bool_):
             raise self._refuse(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return ["False", "no", "x", 0, 1, 1.0, None, [], np.array([True])]
 
 
@@ -35,10 +36,10 @@ class Choice(Constraint):
     def words(self) -> str:
         return f"one of {list(self.choices)}"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         one_of(name, value, self.choices)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         bad = ["nonsense", "", 3, 1.5, True, ["c"], {}, np.array(["a", "b"]), b"c"]
         return bad if None in self.choices else [*bad, None]
 
@@ -53,11 +54,11 @@ class Word(Constraint):
     def words(self) -> str:
         return repr(self.word)
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not is_word(value, self.word):
             raise self._refuse(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return ["nonsense", 3, None, [self.word], np.array([self.word, self.word])]
 
 
@@ -67,14 +68,14 @@ class Names(Constraint):
 
     words = "a name or a list of names"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if isinstance(value, str):
             return
         fits = isinstance(value, Sequence | np.ndarray | set | frozenset | Mapping)
         if not fits or not all(isinstance(each, str) for each in value):
             raise self._refuse(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [3, 1.5, True, [3], [None], b"a", object(), (name for name in "ab"), np.ones(2)]
 
 
@@ -91,11 +92,11 @@ class Either(Constraint):
     def words(self) -> str:
         return " or ".join(option.words for option in self.options)
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if not any(option.accepts(value) for option in self.options[:-1]):
             self.options[-1].check(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [value for option in self.options for value in option.bad()
                 if not any(other.accepts(value) for other in self.options if other is not option)
                 ]  # fmt: skip
@@ -111,9 +112,9 @@ class Optional(Constraint):
     def words(self) -> str:
         return f"{self.of.words}, or None"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if value is not None:
             self.of.check(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [value for value in self.of.bad() if value is not None]

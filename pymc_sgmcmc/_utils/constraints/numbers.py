@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from pymc_sgmcmc._utils.validation import fraction, natural, positive, shortened
 
 __all__ = ["Numbers", "Positive", "Whole", "Zero"]
 
-NOT_NUMBERS = ("a", True, None, 1j, [1.0], {}, np.ones(2), object())
+NOT_NUMBERS: tuple[Any, ...] = ("a", True, None, 1j, [1.0], {}, np.ones(2), object())
 """Values that are not numbers, or hold more than one."""
 
 
@@ -24,10 +25,10 @@ class Positive(Constraint):
     def words(self) -> str:
         return "a positive number" if self.below == np.inf else "a number between 0 and 1"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         (positive if self.below == np.inf else fraction)(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         bad = [*NOT_NUMBERS, 0, 0.0, -0.0, -1.0, np.nan, np.inf, -np.inf, np.float32(-1)]
         return bad if self.below == np.inf else [*bad, 1, 1.0, 2.5, 10**400]
 
@@ -42,7 +43,7 @@ class Whole(Constraint):
     def words(self) -> str:
         return f"a whole number of at least {self.least}"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if self.least == 1:
             natural(name, value)
             return
@@ -51,8 +52,17 @@ class Whole(Constraint):
         if value < self.least:
             raise ValueError(f"{name}={value!r} must be at least {self.least}.")
 
-    def bad(self):
-        return [*NOT_NUMBERS, 1.5, 2.0, "3", np.nan, self.least - 1, -(10**30), (i for i in ())]
+    def bad(self) -> list[Any]:
+        return [
+            *NOT_NUMBERS,
+            1.5,
+            2.0,
+            "3",
+            np.nan,
+            self.least - 1,
+            -(10**30),
+            (i for i in ""),
+        ]
 
 
 @dataclass(frozen=True)
@@ -61,11 +71,11 @@ class Zero(Constraint):
 
     words = "0"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or value != 0:
             raise self._refuse(name, value)
 
-    def bad(self):
+    def bad(self) -> list[Any]:
         return [*NOT_NUMBERS, 1, np.nan]
 
 
@@ -84,7 +94,7 @@ class Numbers(Constraint):
         kind = "of at least 0" if self.zero else "above 0"
         return f"a number {kind}, or an array of them"
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> None:
         try:
             array = np.asarray(value)
         except (TypeError, ValueError):
@@ -101,7 +111,7 @@ class Numbers(Constraint):
             kind = "non-negative" if self.zero else "positive"
             raise ValueError(f"{name}={shortened(value)} must be {kind} and finite.")
 
-    def bad(self):
-        bad = ["a", None, True, 1j, [1.0, "b"], {}, object(), (i for i in ()), [[1.0], [1.0, 2.0]],
+    def bad(self) -> list[Any]:
+        bad = ["a", None, True, 1j, [1.0, "b"], {}, object(), (i for i in ""), [[1.0], [1.0, 2.0]],
                -1.0, np.nan, np.inf, [1.0, -1.0], [np.nan, 1.0], [1.0, np.inf]]  # fmt: skip
         return bad if self.zero else [*bad, 0.0, -0.0, [0.0, 1.0]]
