@@ -70,7 +70,7 @@ def assemble(
             size=target.size,
             space=space,
             temperature=arguments.temperature,
-            noise_estimate=arguments.resolved_noise_estimate,
+            noise_estimate=arguments.noise_estimate,
             tunes_step=arguments.schedule is None,
         )
     )
@@ -89,7 +89,7 @@ def assemble(
         refuse_untunable(name, algorithm, arguments)
         tuner = Tuner(target, source, plan, algorithm, steps)
     untuned = arguments.coordinates(target.size)
-    metric = None if arguments.resolved_metric is None else untuned.metric
+    metric = None if arguments.metric is None else untuned.metric
     estimator = Estimator(target, source, metric, control=plan.gradient != "plain")
     state, schedule = initial_chain_state(target, source, untuned), arguments.schedule
     h = np.nan if schedule is None else float(schedule(np.zeros(1, dtype=int))[0])

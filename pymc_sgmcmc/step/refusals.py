@@ -78,7 +78,7 @@ def refuse_target(algorithm: Algorithm, arguments: Arguments, target: Target) ->
             f"{algorithm.name} would leave the manifolds of {', '.join(names)}: use SGGMC, gSGNHT "
             "or GMC, which follow them."
         )
-    if arguments.tunes() or arguments.resolved_metric is not None:
+    if arguments.tunes() or arguments.metric is not None:
         raise NotImplementedError(
             f"On the manifolds of {', '.join(names)} nothing is tuned, and there is no metric: "
             f"give {algorithm.name} a step_size, and leave out metric, gradient and what is "
