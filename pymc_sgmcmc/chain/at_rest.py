@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_sgmcmc.chain.frame import BLOCK, Frame, context_of, fixed_inputs, is_noisy
+from pymc_sgmcmc.chain.frame import BLOCK, Frame, context_before_draw, fixed_inputs, is_noisy
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
@@ -59,8 +59,7 @@ def evaluate_at_rest(
     fixed = frame.fixed
     if tuned is not None:
         fixed = fixed_inputs(parts, tuned, frame.lengths, frame.coefficients)
-    step_size = parts.coming_step_size(state)
-    context = context_of(parts.source, state, frame.lengths, step_size)
+    context = context_before_draw(parts, state, frame.lengths)
     size, algorithm = parts.target.size, parts.algorithm
     return parts.kernel(
         parts.to_coordinates(q, tuned or state.tuned),

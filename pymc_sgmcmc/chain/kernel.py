@@ -10,7 +10,7 @@ indices (steps, n) and rows that are read, with W (groups,) = N / n; standard no
 The position q is in the coordinates of the estimator.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import chain
 
@@ -23,6 +23,8 @@ from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.pytensor_versions import scan
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 
 __all__ = ["Kernel", "arrays"]
@@ -63,23 +65,14 @@ class Kernel:
     Parameters
     ----------
     estimator : Estimator
-    update : callable
-        ``update(q, *state, grad=, h=, noise=, **sequences, **coefficients)`` returns the new
-        (q, *state).
-    state : mapping of str to array
-        Values with the shapes of the carried variables; "p" and "xi" enter the running sums.
-    coefficients : mapping of str to array
-        Values with the shapes of the update's parameters, which are inputs of every call.
-    kinetic : callable
-        ``kinetic(p_before, p_after, g, h)`` returns p.p / d, summed over the inner steps.
-    virial : callable
-        ``virial(q, *state, g=, h=, **sequences, **coefficients)`` returns the mean of q g by the
-        balance of the sampler, (steps, d), or None.
-    backend : Backend
-    sequences : iterable of str
-        Names of the quantities that each call gives for each inner step.
+    algorithm : Algorithm
+        The update. Of the variables that it carries "p" and "xi" enter the running sums.
+    context : Context
+        A chain before its first draw: the names and shapes of what is carried, of coefficients and
+        of what is planned for each inner step are those of this one.
     numbers : mapping of str to TensorVariable
         The estimator's inputs.
+    backend : Backend
     constant : bool
         Whether the inner steps of a call all have the size of its first one.
     leaps : bool
@@ -98,44 +91,43 @@ class Kernel:
     def __init__(
         self,
         estimator: Estimator,
-        update: Callable,
-        state: Mapping[str, np.ndarray],
-        coefficients: Mapping[str, np.ndarray],
-        kinetic: Callable,
-        virial: Callable,
-        backend: Backend,
-        sequences: Iterable[str],
+        algorithm: Algorithm,
+        context: Context,
         numbers: Mapping[str, pt.TensorVariable],
+        backend: Backend,
+        *,
         constant: bool,
         leaps: bool,
     ):
         dtype = pytensor.config.floatX
         self.dtype, self.constant, self.leaps = np.dtype(dtype), constant, leaps
+        # The coefficients first: they raise where a hyper-parameter is out of range.
+        data = _symbols(algorithm.coefficients(context), dtype)
+        state = algorithm.initial_state(np.random.default_rng(0), context)
         start = {"q": pt.tensor("q", dtype=dtype, shape=(estimator.size,))}
         start |= _symbols(state, dtype)
-        data, frame = _symbols(coefficients, dtype), dict(numbers)
         step_sizes = pt.vector("H", dtype=dtype)
-        planned = {name: pt.vector(name, dtype=dtype) for name in sequences}
+        names = algorithm.planned(np.zeros(1, dtype=int), tuning=True)
+        planned = {name: pt.vector(name, dtype=dtype) for name in names}
         weighting = pt.vector("W", dtype=dtype)
         rows = [_of_all_steps(one) for group in estimator.groups for one in group.inputs()]
         normals = pt.tensor("Z", dtype=dtype, shape=(None, None, estimator.size))
         origin = pt.tensor("origin", dtype=dtype, shape=(estimator.size,))
         summed = pt.lvector("summed")
         in_steps = [step_sizes, *planned.values(), *rows, normals]
-        estimate = estimator.bind(frame)
-        weights = [
-            weighting[k] for k in range(len(estimator.groups))
-        ]  # scalars, constant in the loop
+        estimate = estimator.bind(numbers)
+        # Scalars, which are constant in the loop.
+        weights = [weighting[k] for k in range(len(estimator.groups))]
         ahead = False
 
         def inner_step(*args):
             nonlocal ahead
             *args, h = args if constant else (*args[1:], args[0])
-            numbers, args = args[: len(planned)], args[len(planned) :]
+            now, args = args[: len(planned)], args[len(planned) :]
             on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
             trace, values = _Trace(estimate, on_rows, weights, z), args[: len(start)]
-            own = dict(zip(planned, numbers, strict=True)) | data
-            new = update(*values, grad=trace, h=h, noise=trace.noise, **own)
+            own = dict(zip(planned, now, strict=True)) | data
+            new = algorithm.update(*values, grad=trace, h=h, noise=trace.noise, **own)
             if len(trace.gradients) != 1:
                 raise ValueError(
                     f"update asked for {len(trace.gradients)} gradients: an inner step has one."
@@ -150,7 +142,7 @@ class Kernel:
             # The gradient is carried as well: Numba writes outputs that a scan only collects number
             # by number, with a division for each.
             outputs_info=[*start.values(), pt.zeros_like(start["q"])],
-            non_sequences=[*weights, *data.values(), *frame.values(), step_sizes[0]],
+            non_sequences=[*weights, *data.values(), *numbers.values(), step_sizes[0]],
             n_steps=step_sizes.shape[0],
             mode=backend.one_function,
         )
@@ -159,6 +151,7 @@ class Kernel:
         if ahead:
             _, first = estimate(start["q"], [row[0] for row in rows], weights)
         moments, scalars = draw_summary(
+            algorithm,
             dict(zip(start, paths, strict=True)),
             planned,
             data,
@@ -168,14 +161,12 @@ class Kernel:
             end=end,
             origin=origin,
             summed=summed,
-            kinetic=kinetic,
-            virial=virial,
         )
         of_summary = [*paths, gradients, step_sizes, *planned.values(), *data.values()]
         of_summary += [*([first] if ahead else []), end, origin, summed]
         moments, scalars = backend.as_one(of_summary, [moments, scalars])
         given = [*start.values(), *in_steps, *([weighting] if rows else [])]
-        given += [*data.values(), *frame.values()]
+        given += [*data.values(), *numbers.values()]
         self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)
         # If only the last step is summed, the others need no paths in memory: with many coordinates
         # writing paths takes as long as everything else.

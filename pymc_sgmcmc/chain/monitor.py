@@ -7,7 +7,7 @@ import numpy as np
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc.chain.alarms import inspect_chain, inspect_end_of_tuning, is_inspection_due
 from pymc_sgmcmc.chain.at_rest import gradient_variance, noise_without_control
-from pymc_sgmcmc.chain.frame import Frame, context_of
+from pymc_sgmcmc.chain.frame import Frame, context_before_draw
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.chain.parts import Parts
@@ -83,8 +83,8 @@ class Monitor:
         variance = gradient_variance(parts, state, frame, q)
         rate = h * variance / 2
         stationary = parts.has_constant_step and algorithm.is_stationary
-        carried, coefficients = parts.carried(state), frame.coefficients
-        context = context_of(parts.source, state, frame.lengths, h, carried, coefficients)
+        coefficients = frame.coefficients
+        context = context_before_draw(parts, state, frame.lengths, coefficients)
         return MonitorInput(
             where=f"{parts.name}, draw {state.draw}",
             target=parts.target,

@@ -17,7 +17,7 @@ from pymc_sgmcmc.chain.at_rest import (
 )
 from pymc_sgmcmc.chain.chain import Chain
 from pymc_sgmcmc.chain.frame import context_of
-from pymc_sgmcmc.chain.kernel import Kernel, arrays
+from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.start import initial_chain_state
@@ -94,17 +94,12 @@ def assemble(
     state, schedule = initial_chain_state(target, source, untuned), arguments.schedule
     h = np.nan if schedule is None else float(schedule(np.zeros(1, dtype=int))[0])
     context = context_of(source, state, target.examine(), h)
-    coefficients = arrays(algorithm.coefficients(context))  # an error, if one is out of range
     kernel = Kernel(
         estimator,
-        algorithm.update,
-        algorithm.initial_state(np.random.default_rng(0), context),
-        coefficients,
-        algorithm.kinetic,
-        algorithm.virial,
+        algorithm,
+        context,
+        estimator.symbols(state.tuned),
         backend,
-        sequences=algorithm.planned(np.zeros(1, dtype=int), tuning=True),
-        numbers=estimator.symbols(state.tuned),
         constant=schedule is None or isinstance(schedule, Constant),
         leaps=target.size >= SUMMED and not algorithm.rejects_trajectories,
     )
