@@ -82,7 +82,7 @@ class Monitor:
         h = parts.coming_step_size(state)
         variance = gradient_variance(parts, state, frame, q)
         rate = h * variance / 2
-        stationary = parts.has_constant_step and algorithm.is_stationary
+        stationary = parts.kernel.constant and algorithm.is_stationary
         coefficients = frame.coefficients
         context = context_before_draw(parts, state, frame.lengths, coefficients)
         return MonitorInput(
@@ -91,12 +91,11 @@ class Monitor:
             tuned=tuned,
             width=Width(state.running_sums),
             noise=algorithm.variance_inflation(rate - algorithm.estimated_noise(context), context),
-            tolerance=parts.tolerance,
+            tolerance=parts.plan.tolerance,
             temperature=algorithm.temperature,
             expected_friction=algorithm.expected_friction(rate, context),
             duration=h * state.running_sums.steps,
             plain_noise=noise_without_control(parts, state, frame, q, variance),
-            largest_energy=state.evidence.largest_energy,
             dimension=algorithm.space.dimension,
             has_width=stationary and parts.source.independent and not algorithm.space.curved,
             stationary=stationary,

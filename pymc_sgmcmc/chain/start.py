@@ -51,7 +51,7 @@ def begin(
     if parts.tuner is not None:
         if not state.tune:
             raise SamplingError(
-                f"{parts.name} has settings to tune (step_size={parts.step_size!r}) and "
+                f"{parts.name} has settings to tune (step_size={parts.schedule!r}) and "
                 "tune=0: give pm.sample some hundred draws to tune, or give all settings."
             )
         state.tuned = _locate(parts, state, frame, q, start, rng)
@@ -74,7 +74,7 @@ def _find_start(
 ) -> np.ndarray:
     """Return a position at or, with jitter, around `q` where U is finite."""
     is_finite = partial(is_finite_at, parts, state, frame)
-    return parts.starts.find(q, rng, is_finite, partial(culprit, parts.target), jitter=parts.jitter)
+    return parts.starts.find(q, rng, is_finite, partial(culprit, parts.target))
 
 
 def _locate(

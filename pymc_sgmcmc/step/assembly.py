@@ -115,17 +115,14 @@ def assemble(
         estimator=estimator,
         kernel=kernel,
         normals=Noise(steps * kernel.n_noise * target.size, kernel.dtype),
-        starts=Starts(model, vars, model.initial_point(), space.nearest),
+        starts=Starts(model, vars, space.nearest, jitter=arguments.jitter),
         plan=plan,
         tuner=tuner,
         schedule=schedule,
         untuned=untuned,
         places=places(model.value_vars, sizes, vars),
-        step_size=arguments.step_size,
         steps=steps,
         every=every,
-        tolerance=arguments.bias_tolerance,
-        jitter=arguments.jitter,
     )
 
 
