@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from pytensor.gradient import DisconnectedGrad, ZeroGrad
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import walk
 from pytensor.scalar.basic import (
     Ceil,
@@ -17,10 +17,11 @@ from pytensor.scalar.basic import (
     Switch,
     Trunc,
 )
-from pytensor.tensor.basic import Alloc, get_underlying_scalar_constant_value
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.model.log_density import is_elementwise, is_minus_infinity
 
 __all__ = ["refuse_without_gradient", "unreached"]
 
@@ -78,10 +79,10 @@ def _inputs(variable: Variable) -> Iterable[Variable]:
         return []
     if isinstance(node.op, Alloc | SpecifyShape | Reshape):
         return node.inputs[:1]
-    if _scalar(node, Second):
+    if is_elementwise(node, Second):
         return node.inputs[1:]
-    if _scalar(node, Switch):
-        branches = [branch for branch in node.inputs[1:] if not _is_minus_infinity(branch)]
+    if is_elementwise(node, Switch):
+        branches = [branch for branch in node.inputs[1:] if not is_minus_infinity(branch)]
         return branches if len(branches) < 2 else node.inputs
     return node.inputs
 
@@ -91,15 +92,7 @@ def _smooth_inputs(variable: Variable) -> Iterable[Variable]:
     node = variable.owner
     if node is None or np.dtype(getattr(variable.type, "dtype", "float64")).kind in "biu":
         return []
-    if isinstance(node.op, DisconnectedGrad | ZeroGrad) or _scalar(node, STEPS):
+    if isinstance(node.op, DisconnectedGrad | ZeroGrad) or is_elementwise(node, STEPS):
         return []
-    return [x for x in _inputs(variable) if not (_scalar(node, Switch) and x is node.inputs[0])]
-
-
-def _scalar(node: Apply, kinds: type | tuple[type, ...]) -> bool:
-    return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, kinds)
-
-
-def _is_minus_infinity(variable: Variable) -> bool:
-    value = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
-    return isinstance(value, np.ndarray | np.number) and bool(np.isneginf(value))
+    condition = node.inputs[0] if is_elementwise(node, Switch) else None
+    return [x for x in _inputs(variable) if x is not condition]

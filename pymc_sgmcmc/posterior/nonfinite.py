@@ -69,13 +69,11 @@ def _of_values(target: Target, q: np.ndarray) -> str:
         if not bad.any():
             continue
         what = f"The log-density of {rv.name!r} is {_kind(value[bad])}"
-        return what + (f" at {_entries(bad)}." if bad.ndim else ".")
+        if not bad.ndim:
+            return f"{what}."
+        rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
+        return f"{what} at {numbered(rows.tolist(), len(bad))}."
     return ""
-
-
-def _entries(bad: np.ndarray) -> str:
-    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
-    return numbered(rows.tolist(), len(bad))
 
 
 def _of_gradients(target: Target, q: np.ndarray) -> str:
@@ -95,7 +93,7 @@ def _of_gradients(target: Target, q: np.ndarray) -> str:
 
 def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
     """Return the first rows of `rv` whose own gradient is not finite, if its rows separate."""
-    if rv not in target.model.observed_RVs or not rv.type.ndim:
+    if rv not in target.model.observed_RVs:
         return []
     group = target.likelihoods.planner.plan(BatchRequest(rv, 1, (0,), explicit=False)).group
     if group is None:

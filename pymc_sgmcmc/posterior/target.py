@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc._utils.flat import entry_name
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.model.full_data import full_data
-from pymc_sgmcmc.model.total_sizes import total_sizes
+from pymc_sgmcmc.model.total_sizes import check_total_sizes
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
 from pymc_sgmcmc.posterior.linear_predictors import kept_predictors
@@ -95,14 +95,13 @@ class Target:
         kept = None
         if keeps_slopes:
             kept = kept_predictors(likelihoods.groups, likelihoods.lengths(), vars)
-        self.model_terms, self.likelihoods = model_terms, likelihoods
+        self._given, self.model_terms, self.likelihoods = model, model_terms, likelihoods
         self.vars, self.shapes, self.model = list(vars), shapes, model_terms.model
         self.shared, self.terms = model_terms.shared, model_terms.terms
         self.groups, self.decisions = likelihoods.groups, list(likelihoods.decisions)
         self.backend = compiler_of(list(self.terms.values()), backend)
         self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, kept)
         self.size = self.energy.size
-        self._total_sizes = total_sizes(model, self.model)
         self._watched = self._watching(model_terms.arrays())
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
 
@@ -117,8 +116,7 @@ class Target:
 
     def examine(self) -> np.ndarray:
         """Check data changed by `pm.set_data` again, and return `check_lengths()`."""
-        for total in self._total_sizes:
-            total.check()
+        check_total_sizes(self._given, self.model)
         lengths, data = self.check_lengths(), self.model_terms.arrays()
         self._watched = self._watching([before for _, before in self._watched])
         if self.data_changed():
