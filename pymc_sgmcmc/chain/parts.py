@@ -88,11 +88,12 @@ class Parts:
 
     def to_coordinates(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:
         """Return the sampler's coordinates z of the position `q`."""
-        return tuned.coordinates.of(q) if self.estimator.moves else q
+        return q if self.estimator.metric is None else tuned.coordinates.of(q)
 
     def to_position(self, z: np.ndarray, tuned: Tuned) -> np.ndarray:
         """Return the position q of the sampler's coordinates `z`."""
-        return tuned.coordinates.position(z).astype(z.dtype) if self.estimator.moves else z
+        metric = self.estimator.metric
+        return z if metric is None else tuned.coordinates.position(z).astype(z.dtype)
 
     def carried(self, state: ChainState) -> dict[str, np.ndarray]:
         """Return the carried variables by name."""

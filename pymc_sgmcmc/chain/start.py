@@ -91,7 +91,7 @@ def _locate(
     """
     for attempt in range(STARTS):
         try:
-            return parts.tuner.start(state.tuned, start, parts.algorithm.injected_noise(), rng)
+            return parts.tuner.start(state.tuned, start, rng)
         except SamplingError as error:
             if attempt + 1 == STARTS or np.array_equal(start, q):
                 raise

@@ -37,14 +37,14 @@ class Estimator:
     def __init__(
         self, target: Target, source: BatchSource, metric: Metric | None, *, control: bool
     ):
-        self.size, self.groups, self.moves = target.size, target.groups, metric is not None
-        self._metric, self._source, self._whole = metric, source, target.energy.estimator()
+        self.size, self.groups, self.metric = target.size, target.groups, metric
+        self._source, self._whole = source, target.energy.estimator()
         self._variate = control_variate_of(target, source) if control and target.groups else None
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """Return the inputs of `bind`, by name."""
         numbers = {}
-        if self.moves:
+        if self.metric is not None:
             numbers |= {"centre": of.coordinates.centre}
             numbers |= _in_numbers(of.coordinates.metric)
         if self._variate is not None:
@@ -70,7 +70,7 @@ class Estimator:
         `rows`: one step of what the batch source gives, for all groups one after the other;
         `weights`: N_k / n_k for each group.
         """
-        metric = self._metric
+        metric = self.metric
         if metric is not None:
             named = zip(metric.arrays(), _in_numbers(metric), strict=True)
             metric = replace(metric, **{field: numbers[name] for field, name in named})
@@ -82,10 +82,8 @@ class Estimator:
                 slices |= self._source.slices(group, batch)
             value, gradient = self._whole(q, slices, weights)
             if self._variate is not None:
-                on, batch = (
-                    numbers["control"],
-                    Batch(q, slices, weights, [one[0] for one in batches]),
-                )
+                on, entries = numbers["control"], [one[0] for one in batches]
+                batch = Batch(q, slices, weights, entries)
                 gradient = self._variate.less_anchor(gradient, batch, numbers, on)
                 gradient = gradient + on * numbers["anchor_gradient"]
             if metric is not None:

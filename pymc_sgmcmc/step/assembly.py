@@ -36,6 +36,7 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.latents import warn_about_row_latents
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.refusals import refuse_exploration, refuse_untunable
+from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.curvature import largest_curvature
 from pymc_sgmcmc.tuning.tuner import Tuner
 
@@ -47,7 +48,6 @@ more, else every so many."""
 
 
 def assemble(
-    name: str,
     algorithm: Algorithm,
     arguments: Arguments,
     model: Model,
@@ -58,7 +58,7 @@ def assemble(
 
     `refuse` raises where the algorithm cannot. What the user should know of the model is said.
     """
-    refuse_exploration(name, algorithm, arguments)
+    refuse_exploration(algorithm, arguments)
     point = arguments.initial_point
     point = dict(model.initial_point() if point is None else point)
     backend = Backend(arguments.backend, arguments.compile_kwargs)
@@ -86,8 +86,8 @@ def assemble(
     plan = arguments.plan(model, target, absorbs_noise=algorithm.absorbs_noise)
     steps, tuner = int(arguments.steps_per_draw), None
     if arguments.tunes():
-        refuse_untunable(name, algorithm, arguments)
-        tuner = Tuner(target, source, plan, algorithm, steps)
+        refuse_untunable(algorithm, arguments)
+        tuner = Tuner(Choice(target, source, plan, algorithm, steps))
     untuned = arguments.coordinates(target.size)
     metric = None if arguments.metric is None else untuned.metric
     estimator = Estimator(target, source, metric, control=plan.gradient != "plain")
@@ -108,7 +108,7 @@ def assemble(
         every = max(1, steps * target.size // SUMMED)
     sizes = [np.size(point[var.name]) for var in model.value_vars]
     return Parts(
-        name=name,
+        name=algorithm.name,
         target=target,
         algorithm=algorithm,
         source=source,

@@ -42,7 +42,7 @@ def parts_of(**facts):
         "target": target,
         "algorithm": UnderdampedLangevin().in_setting(Setting(D, Space([FLAT], [(D,)]))),
         "source": SimpleNamespace(independent=True, start=None),
-        "estimator": SimpleNamespace(moves=False),
+        "estimator": SimpleNamespace(metric=None),
         "kernel": SimpleNamespace(carried=["p"], constant=True),
         "plan": SimpleNamespace(metric=False, tolerance=0.05),
         "schedule": Constant(0.1),
