@@ -32,7 +32,7 @@ INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
 
 STEP_AND_METRIC = Plan(
     step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
-    tolerance=0.05, absorbs_noise=True,
+    tolerance=0.05,
 )  # fmt: skip
 
 
@@ -40,6 +40,7 @@ def simple_tuner(target, plan=STEP_AND_METRIC, **kwargs):
     """A tuner of an algorithm whose bias is h^2, and which is stable up to h = 2."""
     algorithm = SimpleNamespace(
         step_bias=lambda h, curvature: h**2,
+        absorbs_noise=True,
         injected_noise=lambda: 1.0,
         longest_step=lambda curvature: 2.0,
         noise_rule=lambda room, count: Heating(room),

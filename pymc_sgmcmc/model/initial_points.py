@@ -4,19 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from pymc import Model
-from pymc.exceptions import SamplingError
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Starts"]
-
-MAX_STARTS = 100
-"""Number of jittered points that are tried for a finite potential."""
-
-
-_ENORMOUS = (
-    "All of its terms are, but they are too large to be added or squared: bring variables and data "
-    "to the order of one."
-)
 
 
 class Starts:
@@ -45,30 +35,6 @@ class Starts:
         self._defaults = [np.ravel(point[var.name]) for var in vars]
         self._moves = [jitter and initial.get(model.values_to_rvs[var]) is None for var in vars]
         self.default = np.concatenate(self._defaults)
-
-    def find(
-        self,
-        q: np.ndarray,
-        rng: np.random.Generator,
-        is_finite: Callable[[np.ndarray, np.random.Generator], bool],
-        culprit: Callable[[np.ndarray], str],
-    ) -> np.ndarray:
-        """Return a point where ``is_finite(point, rng)`` holds: `q`, or `q` jittered.
-
-        Raise SamplingError if none is found; the message has ``culprit(point)`` of the last point.
-        """
-        for _ in range(MAX_STARTS):
-            start = self.jitter(q, rng)
-            if is_finite(start, rng):
-                return start
-            if start is q:
-                break
-        raise SamplingError(
-            "The potential or its gradient is not finite at the start of the chain. "
-            f"{culprit(start) or _ENORMOUS} Choose initvals= inside the support, or jitter=False. "
-            "(Data at the edge of the support, such as 0 under a Beta or a Gamma, are not finite "
-            "from any start: recode or drop them.)"
-        )
 
     def jitter(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return `q` (d,) plus U(-1, 1) on variables at their default; `q` itself if none is."""

@@ -145,10 +145,7 @@ class Blocks(BatchSource):
     def take(self, array, bounds, axis=0):
         return array[(slice(None),) * axis + (slice(bounds[0], bounds[1]),)]
 
-    def arranged(self, array, k):
-        return self._in_order(array, k, 0)
-
-    def _in_order(self, array: np.ndarray, k: int, axis: int) -> np.ndarray:
+    def arranged(self, array, k, axis=0):
         order = self._order(array.shape[axis], k)
         return np.ascontiguousarray(np.take(array, order, axis=axis))
 
@@ -169,7 +166,7 @@ class Blocks(BatchSource):
                     continue
                 value = data.source.get_value(borrow=True)
                 if self._copied.get(data) is not value:
-                    copy, name = self._in_order(value, k, data.axis), f"{data.name}_shuffled"
+                    copy, name = self.arranged(value, k, data.axis), f"{data.name}_shuffled"
                     _set_shared(self._shuffled, data, copy, name=name, shape=data.slice.type.shape)
                     self._copied[data] = value
 

@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 from pymc_sgmcmc._utils.flat import shaped
 from pymc_sgmcmc._utils.text import listed
 from pymc_sgmcmc.compile.backend import interpreted
-from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.model.inspection import values_at
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.groups import RowGroup
@@ -62,9 +62,8 @@ def numbered(rows: Sequence[int], total: int, what: str = "row") -> str:
 
 def _of_values(target: Target, q: np.ndarray) -> str:
     parts = zip(target.vars, shaped(q, target.shapes), strict=True)
-    given = {var: np.asarray(part, dtype=var.dtype) for var, part in parts}
-    values = map(np.asarray, evaluate(list(target.terms.values()), given))
-    for rv, value in zip(target.terms, values, strict=True):
+    point = {var.name: part for var, part in parts}
+    for rv, value in values_at(target.terms, point).items():
         bad = ~np.isfinite(value)
         if not bad.any():
             continue

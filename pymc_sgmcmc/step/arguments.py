@@ -133,13 +133,7 @@ class Arguments:
         """Whether batch sizes of `model` are tuned; that of a `pm.Minibatch` is kept."""
         return is_auto(self.batch_size) and not minibatches(model)
 
-    def target(
-        self,
-        model: Model,
-        vars: Sequence[TensorVariable],
-        initial_point: Mapping[str, np.ndarray],
-        backend: Backend,
-    ) -> Target:
+    def target(self, model: Model, vars: Sequence[TensorVariable]) -> Target:
         """Return the target, on minibatches where the batch size is automatic and rows separate."""
         own = is_auto(self.batch_size) and minibatches(model)  # a pm.Minibatch has its batch size
         return Target(
@@ -147,8 +141,8 @@ class Arguments:
             vars,
             batch_size=None if own else self.batch_size,
             rows=self.rows,
-            initial_point=initial_point,
-            backend=backend,
+            initial_point=self.initial_point,
+            backend=Backend(self.backend, self.compile_kwargs),
             keeps_slopes=self.gradient != "plain",
         )
 
@@ -191,8 +185,8 @@ class Arguments:
         except np.linalg.LinAlgError:
             raise ValueError("metric must be positive (definite) and finite.") from None
 
-    def plan(self, model: Model, target: Target, *, absorbs_noise: bool) -> Plan:
-        """Return what is to be tuned; `absorbs_noise`: whether the sampler takes up noise."""
+    def plan(self, model: Model, target: Target) -> Plan:
+        """Return what is to be tuned."""
         gradient, others = self.gradient, target.others_in_batches()
         if others:
             # They move between our draws, and the gradient on all rows at an anchor does not.
@@ -212,7 +206,6 @@ class Arguments:
             noise=is_auto(self.noise_estimate),
             gradient=gradient,
             tolerance=self.bias_tolerance,
-            absorbs_noise=absorbs_noise,
         )
 
 

@@ -21,7 +21,6 @@ from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.start import initial_chain_state
-from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.normal_stream import Noise
 from pymc_sgmcmc.distributions.manifolds import manifold_of
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
@@ -59,11 +58,7 @@ def assemble(
     `refuse` raises where the algorithm cannot. What the user should know of the model is said.
     """
     refuse_exploration(algorithm, arguments)
-    point = arguments.initial_point
-    point = dict(model.initial_point() if point is None else point)
-    backend = Backend(arguments.backend, arguments.compile_kwargs)
-    target = arguments.target(model, vars, point, backend)
-    backend = target.backend  # C, where Numba cannot compile the model
+    target = arguments.target(model, vars)
     space = Space([manifold_of(model, var) for var in vars], target.shapes)
     algorithm = algorithm.in_setting(
         Setting(
@@ -83,7 +78,7 @@ def assemble(
     warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
     warn_about_row_latents(target.model_terms, vars)
 
-    plan = arguments.plan(model, target, absorbs_noise=algorithm.absorbs_noise)
+    plan = arguments.plan(model, target)
     steps, tuner = int(arguments.steps_per_draw), None
     if arguments.tunes():
         refuse_untunable(algorithm, arguments)
@@ -99,14 +94,14 @@ def assemble(
         algorithm,
         context,
         estimator.symbols(state.tuned),
-        backend,
+        target.backend,  # C, where Numba cannot compile the model
         constant=schedule is None or isinstance(schedule, Constant),
         leaps=target.size >= SUMMED and not algorithm.rejects_trajectories,
     )
     every = steps
     if not (kernel.leaps or algorithm.rejects_trajectories):
         every = max(1, steps * target.size // SUMMED)
-    sizes = [np.size(point[var.name]) for var in model.value_vars]
+    sizes = [np.size(target.model_terms.point[var.name]) for var in model.value_vars]
     return Parts(
         name=algorithm.name,
         target=target,

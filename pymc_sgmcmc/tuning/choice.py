@@ -133,7 +133,7 @@ class Choice:
         name = min(V, key=lambda name: COSTS[name] * largest(V[name]))
         noise, V = noises[name], V[name]
         residual = 1.0
-        if plan.noise or plan.absorbs_noise:
+        if plan.noise or self.algorithm.absorbs_noise:
             residual = min(1.0, max(UNCERTAINTY, 2 * noise.error))
             residual += (1 - residual) * noise.correlated
         room = (1 - STEP_SHARE) * plan.tolerance / residual * tuned.injected_noise

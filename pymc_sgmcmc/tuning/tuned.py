@@ -88,8 +88,6 @@ class Plan:
         "auto", "plain", "control_variate" or "svrg".
     tolerance : float
         Tolerance of the relative error of a posterior variance.
-    absorbs_noise : bool
-        Whether the sampler absorbs noise that is not subtracted.
     """
 
     step_size: bool
@@ -98,4 +96,3 @@ class Plan:
     noise: bool
     gradient: str
     tolerance: float
-    absorbs_noise: bool

@@ -159,19 +159,19 @@ def test_control_variates_are_left_out_and_refused_by_name(way):
     target = target_of(model_of(way), rows_of(way))
     given = {"batch_size": BATCH, "batches": "auto", "metric": "auto", "noise_estimate": "auto"}
     settings = Arguments(**given, gradient="auto")
-    plan = settings.plan(target.model, target, absorbs_noise=True)
+    plan = settings.plan(target.model, target)
     assert plan.gradient == "plain"
     (var,) = target.shared
     for gradient in ("control_variate", "svrg"):
         settings = Arguments(**given, gradient=gradient)
         with pytest.raises(ValueError, match=rf"gradient='{gradient}'.*'{var.name}'"):
-            settings.plan(target.model, target, absorbs_noise=True)
+            settings.plan(target.model, target)
 
 
 def tuner_of(target):
     given = {"batch_size": BATCH, "batches": "random", "gradient": "auto", "metric": "auto"}
     settings = Arguments(noise_estimate="auto", **given)
-    plan = settings.plan(target.model, target, absorbs_noise=False)
+    plan = settings.plan(target.model, target)
     return simple_tuner(target, plan)
 
 

@@ -49,7 +49,7 @@ def test_with_a_step_size_all_is_plain():
 def test_one_automatic_argument_is_enough_to_tune(given):
     arguments = Arguments(step_size=0.1, **given)
     assert arguments.tunes()
-    plan = arguments.plan(EMPTY, target_of(100), absorbs_noise=False)
+    plan = arguments.plan(EMPTY, target_of(100))
     assert not plan.step_size and [plan.batch_size, plan.metric, plan.noise] == [
         name in given for name in ("batch_size", "metric", "noise_estimate")
     ]
@@ -102,7 +102,7 @@ def test_where_batches_come_from(given, lengths, kind, largest):
 
 def test_a_likelihood_that_other_step_methods_move_has_plain_gradients():
     moved = target_of(100, in_batches="'theta'")
-    assert Arguments().plan(EMPTY, moved, absorbs_noise=True).gradient == "plain"
-    assert Arguments().plan(EMPTY, target_of(100), absorbs_noise=True).gradient == "auto"
+    assert Arguments().plan(EMPTY, moved).gradient == "plain"
+    assert Arguments().plan(EMPTY, target_of(100)).gradient == "auto"
     with pytest.raises(ValueError, match="'theta' in it are theirs"):
-        Arguments(gradient="svrg").plan(EMPTY, moved, absorbs_noise=True)
+        Arguments(gradient="svrg").plan(EMPTY, moved)
