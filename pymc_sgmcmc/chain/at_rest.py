@@ -9,7 +9,6 @@ from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.state import ChainState
-from pymc_sgmcmc.tuning.tuned import Tuned
 
 __all__ = [
     "NOISE_BATCHES",
@@ -49,27 +48,20 @@ def evaluate_at_rest(
     rows: list[np.ndarray],
     steps: int,
     *,
-    tuned: Tuned | None = None,
     every: int = 1,
 ) -> KernelOutput:
-    """Return what `steps` of size zero at `q` see, each on its `rows`.
-
-    `tuned`: as if that were tuned.
-    """
-    fixed = frame.fixed
-    if tuned is not None:
-        fixed = fixed_inputs(parts, tuned, frame.lengths, frame.coefficients)
+    """Return what `steps` of size zero at `q` see, each on its `rows`."""
     context = context_before_draw(parts, state, frame.lengths)
     size, algorithm = parts.target.size, parts.algorithm
     return parts.kernel(
-        parts.to_coordinates(q, tuned or state.tuned),
+        parts.to_coordinates(q, frame.tuned),
         tuple(algorithm.initial_state(np.random.default_rng(0), context).values()),
         np.zeros(steps),
         rows,
         np.zeros((steps, parts.kernel.n_noise, size)),
         np.zeros(size),
         algorithm.planned(np.zeros(steps, dtype=int), tuning=state.tune),
-        fixed,
+        frame.fixed,
         every,
     )
 
@@ -102,16 +94,14 @@ def noise_batches(parts: Parts, state: ChainState, lengths: np.ndarray, wanted: 
     return max(2, min(wanted, BLOCK // parts.numbers_in_a_step(state.tuned)))
 
 
-def gradient_variance(
-    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, tuned: Tuned | None = None
-) -> np.ndarray:
+def gradient_variance(parts: Parts, state: ChainState, frame: Frame, q: np.ndarray) -> np.ndarray:
     """Return V, the variance of the gradient at `q`, (d,)."""
     if not is_noisy(parts.source, frame.lengths, state.tuned):
         return np.zeros(parts.target.size)
     steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES)
     rng = np.random.default_rng(state.draw)  # the chain's own stays as it is
     rows, _ = draw_rows(parts, state, frame.lengths, rng, steps)
-    sums = evaluate_at_rest(parts, state, frame, q, rows, steps, tuned=tuned).sums
+    sums = evaluate_at_rest(parts, state, frame, q, rows, steps).sums
     mean, square = sums[_GRADIENT] / steps, sums[_SQUARE] / steps
     return np.maximum(square - mean**2, 0.0) * steps / (steps - 1)
 
@@ -125,7 +115,7 @@ def noise_without_control(
     """
     if not (state.tuned.uses_control_variate and variance.mean() > 0):
         return None
-    plain = gradient_variance(
-        parts, state, frame, q, replace(state.tuned, uses_control_variate=False)
-    )
+    tuned = replace(frame.tuned, uses_control_variate=False)
+    fixed = fixed_inputs(parts, tuned, frame.lengths, frame.coefficients)
+    plain = gradient_variance(parts, state, replace(frame, tuned=tuned, fixed=fixed), q)
     return float(plain.mean() / variance.mean())

@@ -25,7 +25,7 @@ from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.setting import Context
-from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.gradient_estimator import Estimator, symbols_of
 
 __all__ = ["Kernel", "arrays"]
 
@@ -102,10 +102,9 @@ class Kernel:
         dtype = pytensor.config.floatX
         self.dtype, self.constant, self.leaps = np.dtype(dtype), constant, leaps
         # The coefficients first: they raise where a hyper-parameter is out of range.
-        data = _symbols(algorithm.coefficients(context), dtype)
+        data = symbols_of(algorithm.coefficients(context))
         state = algorithm.initial_state(np.random.default_rng(0), context)
-        start = {"q": pt.tensor("q", dtype=dtype, shape=(estimator.size,))}
-        start |= _symbols(state, dtype)
+        start = symbols_of({"q": np.zeros(estimator.size)} | state)
         step_sizes = pt.vector("H", dtype=dtype)
         names = algorithm.planned(np.zeros(1, dtype=int), tuning=True)
         planned = {name: pt.vector(name, dtype=dtype) for name in names}
@@ -232,9 +231,3 @@ def _every_so_many(steps: int, every: int) -> np.ndarray:
 def _of_all_steps(one: pt.TensorVariable) -> pt.TensorVariable:
     """Return a variable for all inner steps' values of a quantity that is `one` in each."""
     return pt.TensorType(one.dtype, shape=(None, *one.type.shape))(one.name)
-
-
-def _symbols(values: Mapping[str, np.ndarray], dtype: str) -> dict[str, pt.TensorVariable]:
-    return {
-        name: pt.tensor(name, dtype=dtype, shape=np.shape(value)) for name, value in values.items()
-    }

@@ -1,6 +1,6 @@
 """Variables that the gradient of a log-density reaches."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from pytensor.gradient import DisconnectedGrad, ZeroGrad
@@ -46,8 +46,8 @@ def refuse_without_gradient(
 
 def unreached(
     terms: Mapping[Variable, TensorVariable], values: Sequence[TensorVariable]
-) -> list[tuple[str, list[str]]]:
-    """Return the terms whose value depends on a variable that their gradient does not reach.
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the terms whose value depends on a variable that their gradient does not reach.
 
     A comparison, a rounding, or a number used as an index has a derivative of zero. Conditions that
     only decide whether a term is minus infinity do not count: they are the edges of a support.
@@ -58,18 +58,16 @@ def unreached(
         Elementwise log-densities, by random variable or potential.
     values : sequence of value variables
 
-    Returns
-    -------
-    list of (str, list of str)
+    Yields
+    ------
+    (str, list of str)
         Name of the term, and names of its unreached variables. Nothing is compiled.
     """
-    found = []
     for rv, term in terms.items():
         depends, reached = set(walk([term], _inputs)), set(walk([term], _smooth_inputs))
         names = [var.name for var in values if var in depends and var not in reached]
         if names:
-            found.append((rv.name, names))
-    return found
+            yield rv.name, names
 
 
 def _inputs(variable: Variable) -> Iterable[Variable]:

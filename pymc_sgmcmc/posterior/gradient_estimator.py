@@ -14,7 +14,7 @@ from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.control_variates import Batch, GradientFrame, control_variate_of
 from pymc_sgmcmc.posterior.target import Target
 
-__all__ = ["Estimator"]
+__all__ = ["Estimator", "symbols_of"]
 
 
 class Estimator:
@@ -56,13 +56,7 @@ class Estimator:
     def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
         """Return variables for the numbers, of fixed shapes except the number of rows."""
         by_row = frozenset() if self._variate is None else self._variate.by_row
-        return {
-            name: pt.TensorType(  # pt.tensor takes some names for dtypes
-                pytensor.config.floatX,
-                shape=(None, *value.shape[1:]) if name in by_row else np.shape(value),
-            )(name)
-            for name, value in self.numbers(of).items()
-        }
+        return symbols_of(self.numbers(of), by_row)
 
     def bind(self, numbers: Mapping[str, TensorVariable]) -> Callable:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
@@ -96,6 +90,19 @@ class Estimator:
         """Return the batch of each group, of all that follow one another in `rows`."""
         ends = np.cumsum([len(group.inputs()) for group in self.groups]).tolist()
         return [rows[start:end] for start, end in pairwise([0, *ends])]
+
+
+def symbols_of(
+    values: Mapping[str, np.ndarray], by_row: frozenset[str] = frozenset()
+) -> dict[str, TensorVariable]:
+    """Return variables of the names and shapes of `values`; those of `by_row` have any length."""
+    return {
+        name: pt.TensorType(  # pt.tensor takes some names for dtypes
+            pytensor.config.floatX,
+            shape=(None, *value.shape[1:]) if name in by_row else np.shape(value),
+        )(name)
+        for name, value in values.items()
+    }
 
 
 def _in_numbers(metric: Metric) -> dict[str, np.ndarray]:
