@@ -51,13 +51,13 @@ def without_derivative(target: Target, q: np.ndarray) -> str:
         return "" if _of_values(target, q) else _of_gradients(target, q)
 
 
-def numbered(rows: Sequence[int], total: int, what: str = "row") -> str:
+def numbered(rows: Sequence[int], total: int) -> str:
     """Return the first of `rows` and their number, as in "rows 2, 5, 9, ... (12 of 100)"."""
     first = ", ".join(map(str, rows[:NAMED]))
     if len(rows) == 1:
-        return f"{what} {first}"
+        return f"row {first}"
     more = f", ... ({len(rows)} of {total})" if len(rows) > NAMED else ""
-    return f"{what}s {first}{more}"
+    return f"rows {first}{more}"
 
 
 def _of_values(target: Target, q: np.ndarray) -> str:

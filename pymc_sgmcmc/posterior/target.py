@@ -102,7 +102,7 @@ class Target:
         self.backend = compiler_of(list(self.terms.values()), backend)
         self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, kept)
         self.size = self.energy.size
-        self._watched = self._watching(model_terms.arrays())
+        self._watched = self._watching()
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
 
     @property
@@ -117,11 +117,12 @@ class Target:
     def examine(self) -> np.ndarray:
         """Check data changed by `pm.set_data` again, and return `check_lengths()`."""
         check_total_sizes(self._given, self.model)
-        lengths, data = self.check_lengths(), self.model_terms.arrays()
-        self._watched = self._watching([before for _, before in self._watched])
-        if self.data_changed():
+        lengths, watched = self.check_lengths(), self._watching()
+        pairs = zip(watched, self._watched, strict=True)
+        if any(now is not before for (_, now), (_, before) in pairs):
             self.likelihoods.prove_again()
-            self._watched, self._slopes = self._watching(data), None
+            self._slopes = None
+        self._watched = watched
         return lengths
 
     def data_changed(self) -> bool:
@@ -134,10 +135,10 @@ class Target:
                 return True
         return False
 
-    def _watching(self, arrays: list[np.ndarray]) -> list[tuple[list[np.ndarray], np.ndarray]]:
-        """Return the storage, a list, of each of the model's data with the array examined."""
-        storage = [leaf.container.storage for leaf in self.model_terms.data]
-        return list(zip(storage, arrays, strict=True))
+    def _watching(self) -> list[tuple[list[np.ndarray], np.ndarray]]:
+        """Return the storage, a list, of each of the model's data with its present array."""
+        storages = [leaf.container.storage for leaf in self.model_terms.data]
+        return [(storage, storage[0]) for storage in storages]
 
     @cached_property
     def others(self) -> frozenset[SharedVariable]:
