@@ -329,7 +329,7 @@ def change_setting(step, **settings):
 
 def draw_rows_of(step, steps):
     """Rows of the coming inner steps, which the chain then has drawn."""
-    rows, states = draw_rows(step.chain.parts, step.state, step.chain._lengths, step.rng, steps)
+    rows, states = draw_rows(step.chain.parts, step.state, step.chain.frame, step.rng, steps)
     step.state.batch_states = states
     return rows
 

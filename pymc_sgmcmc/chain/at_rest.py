@@ -28,14 +28,13 @@ _GRADIENT, _SQUARE = MOMENTS.index("g"), MOMENTS.index("g2")
 
 
 def draw_rows(
-    parts: Parts, state: ChainState, lengths: np.ndarray, rng: np.random.Generator, steps: int
+    parts: Parts, state: ChainState, frame: Frame, rng: np.random.Generator, steps: int
 ) -> tuple[list[np.ndarray], tuple]:
     """Return `steps` batches of each group, and the states of the sources then."""
-    drawn, states = [], []
-    groups = zip(state.batch_states, lengths, state.tuned.batch_sizes, strict=True)
-    for k, (source_state, n_rows, size) in enumerate(groups):
-        rows, source_state = parts.source.draw(source_state, rng, int(n_rows), steps, size)
-        drawn += parts.source.batch(k, rows)
+    source, drawn, states = parts.source, [], []
+    for k, (n_rows, size) in enumerate(frame.batches):
+        rows, source_state = source.draw(state.batch_states[k], rng, n_rows, steps, size)
+        drawn += source.batch(k, rows)
         states.append(source_state)
     return drawn, tuple(states)
 
@@ -100,7 +99,7 @@ def gradient_variance(parts: Parts, state: ChainState, frame: Frame, q: np.ndarr
         return np.zeros(parts.target.size)
     steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES)
     rng = np.random.default_rng(state.draw)  # the chain's own stays as it is
-    rows, _ = draw_rows(parts, state, frame.lengths, rng, steps)
+    rows, _ = draw_rows(parts, state, frame, rng, steps)
     sums = evaluate_at_rest(parts, state, frame, q, rows, steps).sums
     mean, square = sums[_GRADIENT] / steps, sums[_SQUARE] / steps
     return np.maximum(square - mean**2, 0.0) * steps / (steps - 1)

@@ -37,6 +37,8 @@ class Frame:
         What they follow from.
     lengths : array of int
         Rows of each group.
+    batches : tuple of (int, int)
+        Rows, and rows of a batch, of each group.
     coefficients : dict of str to array
         Of the update, in the working precision.
     fixed : list of array
@@ -47,6 +49,7 @@ class Frame:
 
     tuned: Tuned
     lengths: np.ndarray
+    batches: tuple[tuple[int, int], ...]
     coefficients: dict[str, np.ndarray]
     fixed: list[np.ndarray]
     block: int
@@ -59,7 +62,8 @@ def frame_of(parts: Parts, state: ChainState, lengths: np.ndarray) -> Frame:
     coefficients = arrays(parts.algorithm.coefficients(context))
     fixed = fixed_inputs(parts, tuned, lengths, coefficients)
     block = max(1, BLOCK // parts.numbers_in_a_step(tuned))
-    return Frame(tuned, lengths, coefficients, fixed, block)
+    batches = tuple(zip(lengths.tolist(), tuned.batch_sizes, strict=True))
+    return Frame(tuned, lengths, batches, coefficients, fixed, block)
 
 
 def fixed_inputs(

@@ -47,7 +47,7 @@ def advance(
     for k, counts in enumerate(blocks):
         step_sizes = parts.step_sizes(state.tuned, counts)
         planned = algorithm.planned(counts, tuning=state.tune)
-        rows, state.batch_states = draw_rows(parts, state, frame.lengths, rng, len(counts))
+        rows, state.batch_states = draw_rows(parts, state, frame, rng, len(counts))
         key, step = state.noise_key, counts[0]
         noise = normals.draw(rng, key, step, (len(counts), *of_step))
         if normals.many:
@@ -73,7 +73,9 @@ def advance(
         if not output.is_finite:
             break
         z, carried = output.q, output.state
-    last = {"step_size": step_sizes[-1]} | {name: of[-1] for name, of in planned.items()}
+    last = {"step_size": step_sizes[-1]}
+    for name, of_steps in planned.items():
+        last[name] = of_steps[-1]
     if explores is not None:
         last["sampling"] = not explores[-1]
     return Trajectory(done, last, rows)

@@ -22,7 +22,7 @@ PATIENCE = 1e-3
 
 
 class Noise:
-    """Standard normals in the working precision, drawn into the same memory at each call.
+    """Standard normals in the working precision; large draws use the same memory at each call.
 
     Small draws come from NumPy's generator. Large draws are a function of a key and of the number
     of their first inner step, so the normals of the next steps can be made ahead without any state.
@@ -57,16 +57,14 @@ class Noise:
 
         The array is valid until the next call.
         """
-        size = prod(shape)
         if not self.many:
-            self._buffer = _room(self._buffer, size)
-            rng.standard_normal(out=self._buffer[:size], dtype=self._dtype)
-        else:
-            if self._thread is not None and self._thread.ident is not None:
-                self._thread.join()
-            if self._made != (key, step, size):
-                self._make(key, step, size)
-            self._buffer, self._next, self._made = self._next, self._buffer, None
+            return rng.standard_normal(shape, self._dtype)
+        size = prod(shape)
+        if self._thread is not None and self._thread.ident is not None:
+            self._thread.join()
+        if self._made != (key, step, size):
+            self._make(key, step, size)
+        self._buffer, self._next, self._made = self._next, self._buffer, None
         return self._buffer[:size].reshape(shape)
 
     def begin(self, key: int, step: int, shape: tuple[int, ...]) -> None:

@@ -128,7 +128,7 @@ def warm_up(chain: Chain) -> None:
     if is_finite_at(parts, state, frame, start, np.random.default_rng(0)):
         _warn_if_unstable(chain, start)
     if parts.kernel.leaps:
-        rows, _ = draw_rows(parts, state, frame.lengths, np.random.default_rng(0), 2)
+        rows, _ = draw_rows(parts, state, frame, np.random.default_rng(0), 2)
         evaluate_at_rest(parts, state, frame, start, rows, 2, every=2)
     if parts.tuner is not None:
         parts.target.warm_up(start)
@@ -142,7 +142,7 @@ def _warn_if_unstable(chain: Chain, q: np.ndarray) -> None:
     if parts.schedule is None:
         return
     steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES // 4)
-    rows, _ = draw_rows(parts, state, frame.lengths, np.random.default_rng(0), steps)
+    rows, _ = draw_rows(parts, state, frame, np.random.default_rng(0), steps)
     gradient = MOMENTS.index("g")
 
     def mean_gradient(z):

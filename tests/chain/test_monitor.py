@@ -60,7 +60,7 @@ class Chain:
         self.monitor = Monitor(self.parts)
         identity = unit_coordinates(D)
         self.state = initial_chain_state(self.parts.target, self.parts.source, identity)
-        self.frame = Frame(self.state.tuned, np.zeros(0, dtype=int), {}, [], 1)
+        self.frame = Frame(self.state.tuned, np.zeros(0, dtype=int), (), {}, [], 1)
         self.width, self.rng, self.stored = width, np.random.default_rng(seed), []
 
     def draw(self, energy=3.0):

@@ -21,6 +21,7 @@ from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc.chain.alarms import _centre
 from pymc_sgmcmc.chain.evidence import Evidence
 from tests.cases import sample
+from tests.tiers import statistics_but
 
 PRECISIONS = np.array([1.0, 4.0, 25.0])
 """Precisions of a Gaussian."""
@@ -71,7 +72,7 @@ def test_a_healthy_chain_says_nothing():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", statistics_but([1], [1, 2]))
 def test_a_step_that_is_too_long_is_said_once(cores):
     """Var = 1 / (1 - h a / 2) = 1.33 at the narrowest coordinate, and no other is 10 % off."""
     with gaussian() as model:
@@ -148,9 +149,10 @@ def test_a_temperature_is_said_at_construction_and_by_the_draws(caplog):
     assert "That is what temperature=0.6 asks for" in result.alarms[0].text
 
 
-@pytest.mark.parametrize(
-    "settings", [{"batches": "epochs"}, {"step_size": CyclicalCosine(0.2, 40)}]
-)
+@pytest.mark.parametrize("settings", [
+    {"batches": "epochs"},
+    pytest.param({"step_size": CyclicalCosine(0.2, 40)}, marks=pytest.mark.statistics),
+])  # fmt: skip
 @pytest.mark.compiled
 def test_what_the_width_does_not_hold_for_is_not_judged_by_it(settings):
     with means() as model:
@@ -235,6 +237,7 @@ def test_a_thermostat_that_noise_does_not_explain():
     )
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 def test_a_thermostat_has_time_to_wander():
     """Chains of a short while after tuning; and the mean of a friction errs as is allowed for."""
@@ -252,6 +255,7 @@ def test_a_thermostat_has_time_to_wander():
     assert abs(ratio - 1) < 4 / np.sqrt(2 * 60)
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 def test_gradient_noise_is_no_reason_for_a_thermostat_alarm():
     """The friction settles at A + h V / 2, six times A."""

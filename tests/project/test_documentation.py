@@ -73,7 +73,7 @@ def test_a_broken_link_shows(tmp_path):
 def test_the_readme_has_the_two_commands():
     text = README.read_text(encoding="utf-8")
     assert "\nuv run python -m pymc_sgmcmc\n" in text
-    assert "\nuv run --extra test pytest\n" in text
+    assert "\nuv run --extra test pytest -n auto\n" in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

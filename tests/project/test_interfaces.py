@@ -20,6 +20,7 @@ from pymc_sgmcmc.rows.readers import stand_for
 from pymc_sgmcmc.tuning.locate import Located
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED, simple_tuner
+from tests.tiers import statistics_but
 
 N = 10
 X = np.random.default_rng(0).normal(size=N)
@@ -143,7 +144,7 @@ def test_a_metric_of_another_form():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("settings", [{"batch_size": 8}, {}])
+@pytest.mark.parametrize("settings", statistics_but([{"batch_size": 8}], [{"batch_size": 8}, {}]))
 def test_draws_with_a_metric_of_another_form_are_those_of_the_same_dense_one(settings):
     found = []
     for metric in (STRETCHED, Dense(L)):
@@ -191,7 +192,8 @@ def logistic_with_groups(folder, held):
 
 
 @pytest.mark.parametrize("settings", [
-    {}, {"step_size": 0.05, "batch_size": 7, "gradient": "control_variate"},
+    pytest.param({}, marks=pytest.mark.statistics),
+    {"step_size": 0.05, "batch_size": 7, "gradient": "control_variate"},
 ])  # fmt: skip
 @pytest.mark.compiled
 def test_rows_that_are_read_give_the_draws_of_rows_in_memory(settings, tmp_path):

@@ -75,12 +75,14 @@ def test_exact_draws_pass(regression):
     assert max(map(len, text.splitlines())) <= 96
 
 
+@pytest.mark.compiled
 @pytest.mark.statistics
 def test_false_alarms_are_rare(regression):
     alarmed = [bool(regression.check(regression.draws(seed=s)).alarms) for s in range(100, 140)]
     assert sum(alarmed) <= 1
 
 
+@pytest.mark.compiled
 @pytest.mark.statistics
 def test_standard_errors_are_those_of_many_runs(regression):
     found = [regression.check(regression.draws(seed=s)).dataset for s in range(100, 140)]
@@ -90,6 +92,7 @@ def test_standard_errors_are_those_of_many_runs(regression):
         assert 0.8 < spread / claimed < 1.25
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("factor", "said"), [(1.2, "too wide"), (1 / 1.2, "too narrow")])
 def test_wrong_sd_is_named(regression, factor, said):
     beta = regression.draws()
@@ -104,6 +107,7 @@ def test_wrong_sd_is_named(regression, factor, said):
     np.testing.assert_allclose(others, 1, atol=0.06)
 
 
+@pytest.mark.compiled
 def test_wrong_temperature_is_seen_in_all_coordinates(regression):
     beta = regression.mean + 1.15 * (regression.draws() - regression.mean)
     found = regression.check(beta)
@@ -111,6 +115,7 @@ def test_wrong_temperature_is_seen_in_all_coordinates(regression):
     assert "batch_size" in found.alarms[0].text
 
 
+@pytest.mark.compiled
 def test_wrong_mean_is_named(regression):
     beta = regression.draws()
     beta[..., 2] += 0.4 * np.sqrt(regression.covariance[2, 2])
@@ -120,6 +125,7 @@ def test_wrong_mean_is_named(regression):
     assert "ALARM" in str(found) and "biased" in str(found)
 
 
+@pytest.mark.compiled
 def test_separated_chains_are_not_conclusive(regression):
     beta = regression.draws()
     beta[0] += 5 * np.sqrt(np.diag(regression.covariance))
@@ -129,12 +135,14 @@ def test_separated_chains_are_not_conclusive(regression):
     assert "This proves little" in str(found)
 
 
+@pytest.mark.compiled
 def test_slow_chain_is_an_alarm(regression):
     rng = np.random.default_rng(3)
     walk = np.cumsum(rng.normal(size=(4, 1000, D)), axis=1)
     assert "mixing" in kinds(regression.check(regression.mean + 0.1 * walk))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf], ids=["constant", "nan", "infinite"])
 def test_unusable_coordinate_is_no_pass(regression, bad):
     beta = regression.draws()
@@ -145,6 +153,7 @@ def test_unusable_coordinate_is_no_pass(regression, bad):
     plot_check(found)
 
 
+@pytest.mark.compiled
 def test_one_chain_is_checked_by_its_halves(regression):
     found = regression.check(regression.draws(chains=1, length=4000))
     assert not found.alarms and "one chain" in str(found)
@@ -153,11 +162,13 @@ def test_one_chain_is_checked_by_its_halves(regression):
     assert regression.check(drifting).dataset.r_hat[0] > 1.05
 
 
+@pytest.mark.compiled
 def test_few_draws(regression):
     found = regression.check(regression.draws(chains=2, length=3))
     assert not found.conclusive and "too few draws" in str(found) and "NOT DONE" in str(found)
 
 
+@pytest.mark.compiled
 def test_plot(regression):
     ax = plot_check(regression.check(regression.draws()))
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"beta[{i}]" for i in range(D)]
@@ -295,6 +306,7 @@ def test_wrong_total_size_is_refused():
         check(posterior_of(mu=np.zeros((2, 100))), model)
 
 
+@pytest.mark.compiled
 def test_missing_and_mismatched_variables(regression, mixed):
     given = draw_mixed()
     del given["sigma"], given["k"]
@@ -313,6 +325,7 @@ def test_discrete_model_has_nothing_to_check():
         check(posterior_of(k=np.ones((2, 10), dtype=int)), model)
 
 
+@pytest.mark.compiled
 def test_a_chain_that_never_moves_is_no_pass(regression):
     beta = regression.draws()
     beta[2, :, 1] = beta[2, 0, 1]

@@ -23,6 +23,7 @@ from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.cases import draws, sample
 from tests.helpers import INTERPRETED, PYTHON, simple_tuner, unit_coordinates
+from tests.tiers import statistics_but
 
 N, BATCH = 24, 5
 Y = np.random.default_rng(50).normal(1.0, 2.0, size=N)
@@ -232,7 +233,7 @@ def walk(step, point, n):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("batches", ["random", "blocks"])
+@pytest.mark.parametrize("batches", statistics_but(["blocks"], ["random", "blocks"]))
 def test_data_that_change_while_a_chain_runs(batches, caplog):
     """Blocks, anchor gradients and slopes are those of the new data."""
     with pm.Model() as model:

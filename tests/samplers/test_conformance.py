@@ -363,6 +363,7 @@ def test_set_data_with_another_length(case, model):
             begin(step)
 
 
+@pytest.mark.compiled
 @each_sampler
 def test_a_divergence_repeats_the_last_finite_draw(case):
     """The kernel is made to fail twice: draws repeat, and the chain goes on with fresh momentum."""

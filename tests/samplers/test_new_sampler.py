@@ -28,6 +28,7 @@ class AveragedLangevin(Algorithm):
         return q - h * grad(q) + pt.sqrt(h * temperature / 2) * (z_before + z), z
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 def test_it_samples_a_gaussian_exactly_where_euler_does_not():
     sd = np.repeat([0.5, 1.0, 2.0], 100)

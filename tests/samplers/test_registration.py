@@ -9,6 +9,7 @@ from pymc_sgmcmc import SGNHT, full_data, register
 from pymc_sgmcmc.samplers.registration import AssignedSGNHT
 from tests.cases import draws, sample
 from tests.rows.test_minibatch import regression
+from tests.tiers import statistics_but
 
 SETTINGS = {"step_size": 0.01, "diffusion": 3.0}
 
@@ -28,7 +29,7 @@ def by_sgnht(idata):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("inside", statistics_but([True], [True, False]))
 def test_a_minibatch_model_is_given_to_sgnht(inside):
     model = regression(True)
     with model:

@@ -15,6 +15,7 @@ from scipy.stats import multivariate_normal
 from pymc_sgmcmc import SGHMC, SGLD, SGNHT, running_sums
 from tests.cases import TYPICAL, draws, regression, sample
 from tests.helpers import score
+from tests.tiers import statistics_but
 
 N, D = 12, 2
 X = np.random.default_rng(40).normal(size=(N, D)) * [1.0, 0.4]
@@ -137,12 +138,12 @@ class FromPrior(PopulationArrayStepShared):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("case, cores", [(TYPICAL, 1), (TYPICAL, 2)], ids=str)
-def test_population_sampling(case, cores):
+@pytest.mark.parametrize("cores", statistics_but([1], [1, 2]))
+def test_population_sampling(cores):
     """PyMC copies the step method for each chain, shallowly, and moves all chains in turn."""
     with linear_model("continuous") as model, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This step method does not sample")
-        step = case.step(vars=[model["a"]])
+        step = TYPICAL.step(vars=[model["a"]])
         steps = [step, FromPrior([model.rvs_to_values[model["b"]]], model=model)]
         idata, again = (sample(steps, chains=3, cores=cores, draws=40) for _ in range(2))
     values = draws(idata, "a")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from pymc_sgmcmc import running_sums
-from tests.cases import DEFAULTS, begin, draws, regression, sample, walk
+from tests.cases import DEFAULTS, TYPICAL, begin, draws, regression, sample, walk
+from tests.tiers import statistics_but
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("case", DEFAULTS, ids=str)
+@pytest.mark.parametrize("case", statistics_but([TYPICAL], DEFAULTS), ids=str)
 def test_the_sampling_state_pickles_and_goes_on(case):
     """ZarrTrace keeps `sampling_state` by pickle."""
     model = regression()

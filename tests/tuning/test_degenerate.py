@@ -23,6 +23,7 @@ from pymc_sgmcmc.tuning.gradient_noise import measure_noise
 from pymc_sgmcmc.tuning.locate import Located, locate
 from pymc_sgmcmc.tuning.reach import within_reach
 from tests.helpers import INTERPRETED, unit_coordinates
+from tests.tiers import statistics_but
 
 N = 300
 rng = np.random.default_rng(0)
@@ -332,7 +333,7 @@ def test_a_jittered_start_that_leads_nowhere_is_left(monkeypatch, caplog):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("batches", ["random", "blocks"])
+@pytest.mark.parametrize("batches", statistics_but(["blocks"], ["random", "blocks"]))
 def test_tuned_batches_follow_the_data(batches):
     with pm.Model(coords={"row": range(N)}):
         x, y = pm.Data("x", X, dims="row"), pm.Data("y", Y, dims="row")
