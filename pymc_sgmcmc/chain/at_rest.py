@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_sgmcmc.chain.frame import BLOCK, Frame, context_before_draw, fixed_inputs, is_noisy
+from pymc_sgmcmc.chain.frame import Frame, context_before_draw, fixed_inputs, is_noisy
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
@@ -69,9 +69,9 @@ def is_finite_at(
     parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
 ) -> bool:
     """Return whether U and its gradient are finite at `q`, on random rows."""
-    source, batches = parts.source, zip(frame.lengths, parts.target.batch_sizes, strict=True)
-    entries = [source.any(rng, n, m) for n, m in batches]
-    rows = [one for k, entry in enumerate(entries) for one in source.batch(k, entry)]
+    rows = []
+    for k, (n_rows, size) in enumerate(frame.batches):
+        rows += parts.source.batch(k, parts.source.any(rng, n_rows, size))
     output = evaluate_at_rest(parts, state, frame, q, rows, 1)
     return bool(np.isfinite([output.logp, output.grad_norm]).all())
 
@@ -86,18 +86,18 @@ def has_gradient(
     return bool(np.isfinite(sums[_GRADIENT]).all())
 
 
-def noise_batches(parts: Parts, state: ChainState, lengths: np.ndarray, wanted: int) -> int:
+def noise_batches(parts: Parts, frame: Frame, wanted: int) -> int:
     """Return how many batches to look at in bounded memory: two or more, or one of all rows."""
-    if not is_noisy(parts.source, lengths, state.tuned):
+    if not is_noisy(parts.source, frame.lengths, frame.tuned):
         return 1
-    return max(2, min(wanted, BLOCK // parts.numbers_in_a_step(state.tuned)))
+    return max(2, min(wanted, frame.block))
 
 
 def gradient_variance(parts: Parts, state: ChainState, frame: Frame, q: np.ndarray) -> np.ndarray:
     """Return V, the variance of the gradient at `q`, (d,)."""
-    if not is_noisy(parts.source, frame.lengths, state.tuned):
+    steps = noise_batches(parts, frame, NOISE_BATCHES)
+    if steps == 1:
         return np.zeros(parts.target.size)
-    steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES)
     rng = np.random.default_rng(state.draw)  # the chain's own stays as it is
     rows, _ = draw_rows(parts, state, frame, rng, steps)
     sums = evaluate_at_rest(parts, state, frame, q, rows, steps).sums

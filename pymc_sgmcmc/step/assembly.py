@@ -141,7 +141,7 @@ def _warn_if_unstable(chain: Chain, q: np.ndarray) -> None:
     parts, state, frame = chain.parts, chain.state, chain.frame
     if parts.schedule is None:
         return
-    steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES // 4)
+    steps = noise_batches(parts, frame, NOISE_BATCHES // 4)
     rows, _ = draw_rows(parts, state, frame, np.random.default_rng(0), steps)
     gradient = MOMENTS.index("g")
 
