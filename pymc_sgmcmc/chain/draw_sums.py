@@ -31,7 +31,7 @@ def draw_summary(
     Parameters
     ----------
     algorithm : Algorithm
-        Whose energies and balance are summed.
+        It has the kinetic energy and the virial.
     paths : mapping of str to graph
         Position q and the state by name, at the start and after each step, (steps + 1, ...).
     planned, data : mappings of str to graph

@@ -66,10 +66,10 @@ class Kernel:
     ----------
     estimator : Estimator
     algorithm : Algorithm
-        The update. Of the variables that it carries "p" and "xi" enter the running sums.
+        Its update is an inner step. Of what it carries, "p" and "xi" enter the running sums.
     context : Context
-        A chain before its first draw: the names and shapes of what is carried, of coefficients and
-        of what is planned for each inner step are those of this one.
+        A chain before its first draw, from which the names and shapes of the algorithm's numbers
+        follow: what it carries, its coefficients, and what is planned for each inner step.
     numbers : mapping of str to TensorVariable
         The estimator's inputs.
     backend : Backend
