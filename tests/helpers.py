@@ -22,6 +22,7 @@ from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.dynamics.noise_rules import Heating
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.tuned import Plan
 from pymc_sgmcmc.tuning.tuner import Tuner
 
@@ -31,7 +32,7 @@ INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
 
 STEP_AND_METRIC = Plan(
     step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
-    tolerance=0.05, absorbs_noise=True,
+    tolerance=0.05,
 )  # fmt: skip
 
 
@@ -39,11 +40,13 @@ def simple_tuner(target, plan=STEP_AND_METRIC, **kwargs):
     """A tuner of an algorithm whose bias is h^2, and which is stable up to h = 2."""
     algorithm = SimpleNamespace(
         step_bias=lambda h, curvature: h**2,
+        absorbs_noise=True,
+        injected_noise=lambda: 1.0,
         longest_step=lambda curvature: 2.0,
         noise_rule=lambda room, count: Heating(room),
     )
     source = Random(target.groups, target.batch_sizes)
-    return Tuner(target, source, plan, algorithm, 10, **kwargs)
+    return Tuner(Choice(target, source, plan, algorithm, 10), **kwargs)
 
 
 # One inner step in NumPy: (q, p, xi, grad, h, z, c) -> (q, p, xi, momenta). `c` holds the numbers

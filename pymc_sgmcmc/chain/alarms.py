@@ -11,7 +11,7 @@ import numpy as np
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.significance import critical, excess, largest_energy
 from pymc_sgmcmc.chain.divergences import UNBOUNDED, Bounds
-from pymc_sgmcmc.chain.error_of_means import ChainError
+from pymc_sgmcmc.chain.error_of_means import errors_of_means
 from pymc_sgmcmc.chain.evidence import Evidence
 from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.chain.promises import MEAN_PROMISE, SD_PROMISE, TIMES, rounded_up
@@ -45,7 +45,7 @@ def is_inspection_due(draws: int) -> bool:
 def inspect_chain(evidence: Evidence, inputs: MonitorInput) -> Evidence:
     """Return `evidence` updated by an inspection of `inputs`, with new alarms queued."""
     if inputs.stationary and evidence.bounds.energy == np.inf:
-        evidence = replace(evidence, bounds=_bounds_of_chain(inputs))
+        evidence = replace(evidence, bounds=Bounds.of_chain(inputs))
     if inputs.has_width:
         width, scale = inputs.width, np.sqrt(inputs.width.sums.steps)
         evidence = replace(
@@ -60,7 +60,7 @@ def inspect_chain(evidence: Evidence, inputs: MonitorInput) -> Evidence:
     return evidence.with_alarms(
         [
             _width(inputs, evidence.main_coordinates),
-            _excursion(inputs),
+            _excursion(inputs, evidence.largest_energy),
             _thermostat(inputs),
             _centre(inputs),
             _noise(inputs),
@@ -71,24 +71,11 @@ def inspect_chain(evidence: Evidence, inputs: MonitorInput) -> Evidence:
 
 def inspect_end_of_tuning(evidence: Evidence, inputs: MonitorInput) -> Evidence:
     """Return `evidence` at the end of tuning, given `inputs` of its last draws."""
-    bounds = _bounds_of_chain(inputs) if inputs.stationary and inputs.located else UNBOUNDED
+    bounds = Bounds.of_chain(inputs) if inputs.stationary and inputs.located else UNBOUNDED
     evidence = replace(
         evidence, main_coordinates=inputs.tuned.coordinates.metric.leading, bounds=bounds
     )
     return evidence.with_alarms([_thermostat(inputs), _bound(inputs), _metric(inputs)])
-
-
-def _bounds_of_chain(inputs: MonitorInput) -> Bounds:
-    """Return the bounds beyond which a later draw is a divergence."""
-    return Bounds.of_chain(
-        len(inputs.noise),
-        inputs.dimension,
-        float(inputs.width.sums.mean("p2").sum()) / inputs.dimension,
-        inputs.expected_friction,
-        inputs.temperature,
-        inputs.thermal_mass,
-        learned=inputs.learned_metric,
-    )
 
 
 def _width(inputs: MonitorInput, main: np.ndarray) -> Alarm | None:
@@ -124,15 +111,18 @@ def _width_alarm(
     )
 
 
-def _excursion(inputs: MonitorInput) -> Alarm | None:
-    """Return an alarm if the momentum was larger than any of a stationary chain."""
-    d, mean = inputs.dimension, inputs.width.sums.mean("p2").sum() / inputs.dimension
-    if not (np.isfinite(mean) and inputs.largest_energy > mean * largest_energy(d)):
+def _excursion(inputs: MonitorInput, largest: float) -> Alarm | None:
+    """Return an alarm if the momentum was larger than any of a stationary chain.
+
+    `largest`: the largest p.p before an inner step.
+    """
+    heat, d = inputs.heat, inputs.dimension
+    if not (np.isfinite(heat) and largest > heat * largest_energy(d)):
         return None
     return Alarm(
         "excursion",
         f"{inputs.where}: the chain was thrown off: its kinetic energy was once "
-        f"{inputs.largest_energy / (mean * d):.3g} times the mean. The step is too long somewhere "
+        f"{largest / (heat * d):.3g} times the mean. The step is too long somewhere "
         "in the posterior, and a single such excursion makes an sd too large. Halve step_size (or "
         "bias_tolerance), and look where the draws go.",
     )
@@ -179,9 +169,9 @@ def _error(inputs: MonitorInput, main: np.ndarray) -> Alarm | None:
     draws = inputs.width.sums.draws
     if draws < ENOUGH or not inputs.stationary:
         return None
-    error = ChainError.of(inputs.width.sums)
+    mean, sd = errors_of_means(inputs.width.sums)
     times = TIMES / np.sqrt(CHAINS)
-    bounds = {"mean": times * error.mean / MEAN_PROMISE, "sd": times * error.sd / SD_PROMISE}
+    bounds = {"mean": times * mean / MEAN_PROMISE, "sd": times * sd / SD_PROMISE}
     worst = max(bounds, key=lambda name: np.nanmax(bounds[name], initial=0.0))
     largest = np.nanmax(bounds[worst], initial=0.0)
     if not largest > 1:

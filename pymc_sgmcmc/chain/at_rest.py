@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_sgmcmc.chain.frame import BLOCK, Frame, context_of, fixed_inputs, is_noisy
+from pymc_sgmcmc.chain.frame import Frame, context_before_draw, fixed_inputs, is_noisy
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.state import ChainState
-from pymc_sgmcmc.tuning.tuned import Tuned
 
 __all__ = [
     "NOISE_BATCHES",
@@ -49,28 +48,20 @@ def evaluate_at_rest(
     rows: list[np.ndarray],
     steps: int,
     *,
-    tuned: Tuned | None = None,
     every: int = 1,
 ) -> KernelOutput:
-    """Return what `steps` of size zero at `q` see, each on its `rows`.
-
-    `tuned`: as if that were tuned.
-    """
-    fixed = frame.fixed
-    if tuned is not None:
-        fixed = fixed_inputs(parts, tuned, frame.lengths, frame.coefficients)
-    step_size = parts.coming_step_size(state)
-    context = context_of(parts.source, state, frame.lengths, step_size)
+    """Return what `steps` of size zero at `q` see, each on its `rows`."""
+    context = context_before_draw(parts, state, frame.lengths)
     size, algorithm = parts.target.size, parts.algorithm
     return parts.kernel(
-        parts.to_coordinates(q, tuned or state.tuned),
+        parts.to_coordinates(q, frame.tuned),
         tuple(algorithm.initial_state(np.random.default_rng(0), context).values()),
         np.zeros(steps),
         rows,
         np.zeros((steps, parts.kernel.n_noise, size)),
         np.zeros(size),
         algorithm.planned(np.zeros(steps, dtype=int), tuning=state.tune),
-        fixed,
+        frame.fixed,
         every,
     )
 
@@ -79,9 +70,9 @@ def is_finite_at(
     parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
 ) -> bool:
     """Return whether U and its gradient are finite at `q`, on random rows."""
-    source, batches = parts.source, zip(frame.lengths, parts.target.batch_sizes, strict=True)
-    entries = [source.any(rng, n, m) for n, m in batches]
-    rows = [one for k, entry in enumerate(entries) for one in source.batch(k, entry)]
+    rows = []
+    for k, (n_rows, size) in enumerate(frame.batches):
+        rows += parts.source.batch(k, parts.source.any(rng, n_rows, size))
     output = evaluate_at_rest(parts, state, frame, q, rows, 1)
     return bool(np.isfinite([output.logp, output.grad_norm]).all())
 
@@ -97,23 +88,21 @@ def has_gradient(
     return bool(np.isfinite(sums[_GRADIENT]).all())
 
 
-def noise_batches(parts: Parts, state: ChainState, lengths: np.ndarray, wanted: int) -> int:
+def noise_batches(parts: Parts, frame: Frame, wanted: int) -> int:
     """Return how many batches to look at in bounded memory: two or more, or one of all rows."""
-    if not is_noisy(parts.source, lengths, state.tuned):
+    if not is_noisy(parts.source, frame.lengths, frame.tuned):
         return 1
-    return max(2, min(wanted, BLOCK // parts.numbers_in_a_step(state.tuned)))
+    return max(2, min(wanted, frame.block))
 
 
-def gradient_variance(
-    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, tuned: Tuned | None = None
-) -> np.ndarray:
+def gradient_variance(parts: Parts, state: ChainState, frame: Frame, q: np.ndarray) -> np.ndarray:
     """Return V, the variance of the gradient at `q`, (d,)."""
-    if not is_noisy(parts.source, frame.lengths, state.tuned):
+    steps = noise_batches(parts, frame, NOISE_BATCHES)
+    if steps == 1:
         return np.zeros(parts.target.size)
-    steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES)
     rng = np.random.default_rng(state.draw)  # the chain's own stays as it is
     rows, _ = draw_rows(parts, state, frame, rng, steps)
-    sums = evaluate_at_rest(parts, state, frame, q, rows, steps, tuned=tuned).sums
+    sums = evaluate_at_rest(parts, state, frame, q, rows, steps).sums
     assert sums is not None
     mean, square = sums[_GRADIENT] / steps, sums[_SQUARE] / steps
     return np.maximum(square - mean**2, 0.0) * steps / (steps - 1)
@@ -128,7 +117,7 @@ def noise_without_control(
     """
     if not (state.tuned.uses_control_variate and variance.mean() > 0):
         return None
-    plain = gradient_variance(
-        parts, state, frame, q, replace(state.tuned, uses_control_variate=False)
-    )
+    tuned = replace(frame.tuned, uses_control_variate=False)
+    fixed = fixed_inputs(parts, tuned, frame.lengths, frame.coefficients)
+    plain = gradient_variance(parts, state, replace(frame, tuned=tuned, fixed=fixed), q)
     return float(plain.mean() / variance.mean())

@@ -12,6 +12,7 @@ from pymc.exceptions import SamplingError
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.significance import largest_energy
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
+from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed, without_derivative
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.tuned import Tuned
@@ -77,41 +78,17 @@ class Bounds(NamedTuple):
     most_friction: float = inf
 
     @classmethod
-    def of_chain(
-        cls,
-        size: int,
-        dimension: int,
-        heat: float,
-        friction: float | None,
-        temperature: float,
-        mass: float,
-        *,
-        learned: bool,
-    ) -> "Bounds":
-        """Return the bounds of a chain with a constant step size.
-
-        Parameters
-        ----------
-        size, dimension : int
-            The length d of q, and the degrees of freedom of p, which are fewer on manifolds.
-        heat : float
-            The mean of p.p / dimension in the chain, which noise may raise above T. NaN if the
-            chain has no momentum or no sums yet.
-        friction : float or None
-            The mean that the thermostats should settle at; None without thermostats.
-        temperature, mass : float
-            T, and the thermal mass Q.
-        learned : bool
-            Whether the sampler's coordinates are in posterior sds.
-        """
-        reach = FARTHEST * size if learned else inf
+    def of_chain(cls, inputs: MonitorInput) -> "Bounds":
+        """Return the bounds of a chain with a constant step size."""
+        heat, friction, mass = inputs.heat, inputs.expected_friction, inputs.thermal_mass
+        reach = FARTHEST * len(inputs.noise) if inputs.learned_metric else inf
         energy = inf
         if np.isfinite(heat):
-            quantile = largest_energy(dimension, ENERGY_CHANCE)
-            energy = ENERGY_ROOM * max(heat, temperature) * quantile
+            quantile = largest_energy(inputs.dimension, ENERGY_CHANCE)
+            energy = ENERGY_ROOM * max(heat, inputs.temperature) * quantile
         if friction is None or not (np.isfinite(friction) and mass > 0):
             return cls(reach, energy)
-        spread = FRICTION_SDS * sqrt(temperature / (dimension * mass))
+        spread = FRICTION_SDS * sqrt(inputs.temperature / (inputs.dimension * mass))
         return cls(reach, energy, -friction - spread, FRICTION_ROOM * friction + spread)
 
     def exceeded(self, output: KernelOutput) -> bool:

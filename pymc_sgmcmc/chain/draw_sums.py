@@ -1,6 +1,6 @@
 """Summary of a draw, as a graph of the paths of its inner steps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytensor.tensor as pt
@@ -8,11 +8,13 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.chain.moments import MOMENTS, moment_sums, wide
 from pymc_sgmcmc.compile.take_rows import take_rows
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
 
 __all__ = ["draw_summary"]
 
 
 def draw_summary(
+    algorithm: Algorithm,
     paths: Mapping[str, TensorVariable],
     planned: Mapping[str, TensorVariable],
     data: Mapping[str, TensorVariable],
@@ -23,13 +25,13 @@ def draw_summary(
     end: TensorVariable,
     origin: TensorVariable,
     summed: TensorVariable,
-    kinetic: Callable[..., TensorVariable],
-    virial: Callable[..., TensorVariable | None],
 ) -> list[TensorVariable]:
     """Build the sums of `MOMENTS`, (9, d), and the scalars that `KernelOutput.read` takes, (7,).
 
     Parameters
     ----------
+    algorithm : Algorithm
+        It has the kinetic energy and the virial.
     paths : mapping of str to graph
         Position q and the state by name, at the start and after each step, (steps + 1, ...).
     planned, data : mappings of str to graph
@@ -46,8 +48,6 @@ def draw_summary(
         The point that is subtracted from positions.
     summed : graph of int, shape (m,)
         Indices of the steps to sum over.
-    kinetic, virial : callable
-        The sampler's functions.
     """
     last = [path[-1] for path in paths.values()]
     # Outside the support U may be infinite at the end while every gradient is finite.
@@ -65,10 +65,11 @@ def draw_summary(
     pairs, each = (relative["q"], g), 1.0
     if first is not None:
         pairs, each = (relative["q"][:1], first[None]), summed.shape[0].astype("float64")
-    balance = virial(*map(wide, relative.values()), g=wide(g), h=wide(h), **planned, **data)
+    state, numbers = map(wide, relative.values()), planned | dict(data)
+    balance = algorithm.virial(*state, g=wide(g), h=wide(h), **numbers)
     energy = largest = pt.as_tensor(np.nan)
     if "p" in paths:
-        energy = kinetic(before["p"], take_rows(paths["p"], summed + 1), g, h)
+        energy = algorithm.kinetic(before["p"], take_rows(paths["p"], summed + 1), g, h)
         largest = pt.max(pt.sum(wide(before["p"]) ** 2, axis=1))
     moments = moment_sums(before, g, pairs, balance, each)
     friction = pt.sum(moments[MOMENTS.index("xi")]) / gradients.type.shape[1]

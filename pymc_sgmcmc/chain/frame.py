@@ -58,7 +58,7 @@ class Frame:
 def frame_of(parts: Parts, state: ChainState, lengths: np.ndarray) -> Frame:
     """Return what follows from ``state.tuned``, where groups have `lengths` rows."""
     tuned = state.tuned
-    context = context_of(parts.source, state, lengths, parts.coming_step_size(state))
+    context = context_before_draw(parts, state, lengths)
     coefficients = arrays(parts.algorithm.coefficients(context))
     fixed = fixed_inputs(parts, tuned, lengths, coefficients)
     block = max(1, BLOCK // parts.numbers_in_a_step(tuned))
@@ -80,10 +80,15 @@ def is_noisy(source: BatchSource, lengths: np.ndarray, tuned: Tuned) -> bool:
     return any(source.share(int(n), size) > 0 for n, size in batches)
 
 
-def context_before_draw(parts: Parts, state: ChainState, lengths: np.ndarray) -> Context:
+def context_before_draw(
+    parts: Parts,
+    state: ChainState,
+    lengths: np.ndarray,
+    coefficients: Mapping[str, np.ndarray] | None = None,
+) -> Context:
     """Return a chain as its algorithm sees it before the coming draw."""
-    h = parts.coming_step_size(state)
-    return context_of(parts.source, state, lengths, h, parts.carried(state))
+    h, carried = parts.coming_step_size(state), parts.carried(state)
+    return context_of(parts.source, state, lengths, h, carried, coefficients)
 
 
 def context_of(

@@ -10,7 +10,7 @@ indices (steps, n) and rows that are read, with W (groups,) = N / n; standard no
 The position q is in the coordinates of the estimator.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -25,7 +25,9 @@ from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.pytensor_versions import scan
-from pymc_sgmcmc.posterior.gradient_estimator import Estimate, Estimator
+from pymc_sgmcmc.dynamics.algorithm import Algorithm
+from pymc_sgmcmc.dynamics.setting import Context
+from pymc_sgmcmc.posterior.gradient_estimator import Estimate, Estimator, symbols_of
 
 __all__ = ["Kernel", "arrays"]
 
@@ -72,23 +74,14 @@ class Kernel:
     Parameters
     ----------
     estimator : Estimator
-    update : callable
-        ``update(q, *state, grad=, h=, noise=, **sequences, **coefficients)`` returns the new
-        (q, *state).
-    state : mapping of str to array
-        Values with the shapes of the carried variables; "p" and "xi" enter the running sums.
-    coefficients : mapping of str to array
-        Values with the shapes of the update's parameters, which are inputs of every call.
-    kinetic : callable
-        ``kinetic(p_before, p_after, g, h)`` returns p.p / d, summed over the inner steps.
-    virial : callable
-        ``virial(q, *state, g=, h=, **sequences, **coefficients)`` returns the mean of q g by the
-        balance of the sampler, (steps, d), or None.
-    backend : Backend
-    sequences : iterable of str
-        Names of the quantities that each call gives for each inner step.
+    algorithm : Algorithm
+        Its update is an inner step. Of what it carries, "p" and "xi" enter the running sums.
+    context : Context
+        A chain before its first draw, from which the names and shapes of the algorithm's numbers
+        follow: what it carries, its coefficients, and what is planned for each inner step.
     numbers : mapping of str to TensorVariable
         The estimator's inputs.
+    backend : Backend
     constant : bool
         Whether the inner steps of a call all have the size of its first one.
     leaps : bool
@@ -107,44 +100,42 @@ class Kernel:
     def __init__(
         self,
         estimator: Estimator,
-        update: Callable[..., Sequence[Graph]],
-        state: Mapping[str, Number],
-        coefficients: Mapping[str, Number],
-        kinetic: Callable[..., Graph],
-        virial: Callable[..., Graph | None],
-        backend: Backend,
-        sequences: Iterable[str],
+        algorithm: Algorithm,
+        context: Context,
         numbers: Mapping[str, pt.TensorVariable],
+        backend: Backend,
+        *,
         constant: bool,
         leaps: bool,
     ):
         dtype = pytensor.config.floatX
         self.dtype, self.constant, self.leaps = np.dtype(dtype), constant, leaps
-        start = {"q": pt.tensor("q", dtype=dtype, shape=(estimator.size,))}
-        start |= _symbols(state, dtype)
-        data, frame = _symbols(coefficients, dtype), dict(numbers)
+        # The coefficients first: they raise where a hyper-parameter is out of range.
+        data = symbols_of(algorithm.coefficients(context))
+        state = algorithm.initial_state(np.random.default_rng(0), context)
+        start = symbols_of({"q": np.zeros(estimator.size), **state})
         step_sizes = pt.vector("H", dtype=dtype)
-        planned = {name: pt.vector(name, dtype=dtype) for name in sequences}
+        names = algorithm.planned(np.zeros(1, dtype=int), tuning=True)
+        planned = {name: pt.vector(name, dtype=dtype) for name in names}
         weighting = pt.vector("W", dtype=dtype)
         rows = [_of_all_steps(one) for group in estimator.groups for one in group.inputs()]
         normals = pt.tensor("Z", dtype=dtype, shape=(None, None, estimator.size))
         origin = pt.tensor("origin", dtype=dtype, shape=(estimator.size,))
         summed = pt.lvector("summed")
         in_steps = [step_sizes, *planned.values(), *rows, normals]
-        estimate = estimator.bind(frame)
-        weights = [
-            weighting[k] for k in range(len(estimator.groups))
-        ]  # scalars, constant in the loop
+        estimate = estimator.bind(numbers)
+        # Scalars, which are constant in the loop.
+        weights = [weighting[k] for k in range(len(estimator.groups))]
         ahead = False
 
         def inner_step(*given: Any) -> list[Graph]:
             nonlocal ahead
             *args, h = given if constant else (*given[1:], given[0])
-            numbers, args = args[: len(planned)], args[len(planned) :]
+            now, args = args[: len(planned)], args[len(planned) :]
             on_rows, (z, *args) = args[: len(rows)], args[len(rows) :]
             trace, values = _Trace(estimate, on_rows, weights, z), args[: len(start)]
-            own = dict(zip(planned, numbers, strict=True)) | data
-            new = update(*values, grad=trace, h=h, noise=trace.noise, **own)
+            own = dict(zip(planned, now, strict=True)) | data
+            new = algorithm.update(*values, grad=trace, h=h, noise=trace.noise, **own)
             if len(trace.gradients) != 1:
                 raise ValueError(
                     f"update asked for {len(trace.gradients)} gradients: an inner step has one."
@@ -159,7 +150,7 @@ class Kernel:
             # The gradient is carried as well: Numba writes outputs that a scan only collects number
             # by number, with a division for each.
             outputs_info=[*start.values(), pt.zeros_like(start["q"])],
-            non_sequences=[*weights, *data.values(), *frame.values(), step_sizes[0]],
+            non_sequences=[*weights, *data.values(), *numbers.values(), step_sizes[0]],
             n_steps=step_sizes.shape[0],
             mode=backend.one_function,
         )
@@ -168,6 +159,7 @@ class Kernel:
         if ahead:
             _, first = estimate(start["q"], [row[0] for row in rows], weights)
         moments, scalars = draw_summary(
+            algorithm,
             dict(zip(start, paths, strict=True)),
             planned,
             data,
@@ -177,14 +169,12 @@ class Kernel:
             end=end,
             origin=origin,
             summed=summed,
-            kinetic=kinetic,
-            virial=virial,
         )
         of_summary = [*paths, gradients, step_sizes, *planned.values(), *data.values()]
         of_summary += [*([first] if ahead else []), end, origin, summed]
         moments, scalars = backend.as_one(of_summary, [moments, scalars])
         given = [*start.values(), *in_steps, *([weighting] if rows else [])]
-        given += [*data.values(), *frame.values()]
+        given += [*data.values(), *numbers.values()]
         self._function = CompiledGraph([*given, origin, summed], [*last, moments, scalars], backend)
         # If only the last step is summed, the others need no paths in memory: with many coordinates
         # writing paths takes as long as everything else.
@@ -250,9 +240,3 @@ def _every_so_many(steps: int, every: int) -> np.ndarray:
 def _of_all_steps(one: pt.TensorVariable) -> pt.TensorVariable:
     """Return a variable for all inner steps' values of a quantity that is `one` in each."""
     return pt.TensorType(one.dtype, shape=(None, *one.type.shape))(one.name)
-
-
-def _symbols(values: Mapping[str, Number], dtype: str) -> dict[str, pt.TensorVariable]:
-    return {
-        name: pt.tensor(name, dtype=dtype, shape=np.shape(value)) for name, value in values.items()
-    }

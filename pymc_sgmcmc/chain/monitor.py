@@ -7,7 +7,7 @@ import numpy as np
 from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc.chain.alarms import inspect_chain, inspect_end_of_tuning, is_inspection_due
 from pymc_sgmcmc.chain.at_rest import gradient_variance, noise_without_control
-from pymc_sgmcmc.chain.frame import Frame, context_of
+from pymc_sgmcmc.chain.frame import Frame, context_before_draw
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.chain.parts import Parts
@@ -82,21 +82,20 @@ class Monitor:
         h = parts.coming_step_size(state)
         variance = gradient_variance(parts, state, frame, q)
         rate = h * variance / 2
-        stationary = parts.has_constant_step and algorithm.is_stationary
-        carried, coefficients = parts.carried(state), frame.coefficients
-        context = context_of(parts.source, state, frame.lengths, h, carried, coefficients)
+        stationary = parts.kernel.constant and algorithm.is_stationary
+        coefficients = frame.coefficients
+        context = context_before_draw(parts, state, frame.lengths, coefficients)
         return MonitorInput(
             where=f"{parts.name}, draw {state.draw}",
             target=parts.target,
             tuned=tuned,
             width=Width(state.running_sums),
             noise=algorithm.variance_inflation(rate - algorithm.estimated_noise(context), context),
-            tolerance=parts.tolerance,
+            tolerance=parts.plan.tolerance,
             temperature=algorithm.temperature,
             expected_friction=algorithm.expected_friction(rate, context),
             duration=h * state.running_sums.steps,
             plain_noise=noise_without_control(parts, state, frame, q, variance),
-            largest_energy=state.evidence.largest_energy,
             dimension=algorithm.space.dimension,
             has_width=stationary and parts.source.independent and not algorithm.space.curved,
             stationary=stationary,

@@ -32,8 +32,6 @@ class MonitorInput:
         Duration of the summed inner steps, in the sampler's units.
     plain_noise : float or None
         Noise of plain gradients relative to that of the control variate; None without one.
-    largest_energy : float
-        The largest p.p before an inner step; 0 without momentum.
     dimension : int
         Dimension of the space of q, the degrees of freedom of p.p: d, or less on a manifold.
     has_width : bool
@@ -58,10 +56,14 @@ class MonitorInput:
     expected_friction: float | None
     duration: float
     plain_noise: float | None
-    largest_energy: float
     dimension: int
     has_width: bool
     stationary: bool
     located: bool
     learned_metric: bool
     thermal_mass: float
+
+    @property
+    def heat(self) -> float:
+        """The mean of p.p / dimension, which noise may raise above T; NaN without momentum."""
+        return float(self.width.sums.mean("p2").sum()) / self.dimension

@@ -1,7 +1,6 @@
 """The parts of a chain, which stay as they are while it runs."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.state import ChainState
 from pymc_sgmcmc.compile.normal_stream import Noise
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
-from pymc_sgmcmc.dynamics.schedules import Constant, Schedule, repeated
+from pymc_sgmcmc.dynamics.schedules import Schedule, repeated
 from pymc_sgmcmc.model.initial_points import Starts
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
@@ -45,15 +44,10 @@ class Parts:
         The sampler's coordinates before tuning.
     places : array of int, shape (d,)
         The number of each coordinate of q among all value variables of the model.
-    step_size : object
-        As the user gave it, for messages.
     steps : int
         Inner steps of a draw.
     every : int
         One of so many inner steps is summed.
-    tolerance : float
-        Of the relative error of a posterior variance.
-    jitter : bool
     """
 
     name: str
@@ -69,16 +63,8 @@ class Parts:
     schedule: Schedule | None
     untuned: Coordinates
     places: np.ndarray
-    step_size: Any
     steps: int
     every: int
-    tolerance: float
-    jitter: bool
-
-    @property
-    def has_constant_step(self) -> bool:
-        """Whether the step size is the same in all draws after tuning."""
-        return self.schedule is None or isinstance(self.schedule, Constant)
 
     def step_sizes(self, tuned: Tuned, counts: np.ndarray) -> np.ndarray:
         """Return the step size at absolute counts of inner steps."""
@@ -102,11 +88,12 @@ class Parts:
 
     def to_coordinates(self, q: np.ndarray, tuned: Tuned) -> np.ndarray:
         """Return the sampler's coordinates z of the position `q`."""
-        return tuned.coordinates.of(q) if self.estimator.moves else q
+        return q if self.estimator.metric is None else tuned.coordinates.of(q)
 
     def to_position(self, z: np.ndarray, tuned: Tuned) -> np.ndarray:
         """Return the position q of the sampler's coordinates `z`."""
-        return tuned.coordinates.position(z).astype(z.dtype) if self.estimator.moves else z
+        metric = self.estimator.metric
+        return z if metric is None else tuned.coordinates.position(z).astype(z.dtype)
 
     def carried(self, state: ChainState) -> dict[str, np.ndarray]:
         """Return the carried variables by name."""

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from pymc.exceptions import SamplingError
@@ -28,6 +27,14 @@ _log = logging.getLogger("pymc.sgmcmc")
 STARTS = 3
 """Jittered starts from which the posterior is looked for."""
 
+MAX_STARTS = 100
+"""Number of jittered points that are tried for a finite potential."""
+
+_ENORMOUS = (
+    "All of its terms are, but they are too large to be added or squared: bring variables and data "
+    "to the order of one."
+)
+
 
 def initial_chain_state(target: Target, source: BatchSource, untuned: Coordinates) -> ChainState:
     """Return the state of a chain that has not begun; `untuned`: its coordinates before tuning."""
@@ -51,7 +58,7 @@ def begin(
     if parts.tuner is not None:
         if not state.tune:
             raise SamplingError(
-                f"{parts.name} has settings to tune (step_size={parts.step_size!r}) and "
+                f"{parts.name} has settings to tune (step_size={parts.schedule!r}) and "
                 "tune=0: give pm.sample some hundred draws to tune, or give all settings."
             )
         state.tuned = _locate(parts, state, frame, q, start, rng)
@@ -72,9 +79,22 @@ def begin(
 def _find_start(
     parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return a position at or, with jitter, around `q` where U is finite."""
-    is_finite = partial(is_finite_at, parts, state, frame)
-    return parts.starts.find(q, rng, is_finite, partial(culprit, parts.target), jitter=parts.jitter)
+    """Return a position at or, with jitter, around `q` where U is finite.
+
+    Raise SamplingError if none is found; the message has what is not finite at the last one.
+    """
+    for _ in range(MAX_STARTS):
+        start = parts.starts.jitter(q, rng)
+        if is_finite_at(parts, state, frame, start, rng):
+            return start
+        if start is q:
+            break
+    raise SamplingError(
+        "The potential or its gradient is not finite at the start of the chain. "
+        f"{culprit(parts.target, start) or _ENORMOUS} Choose initvals= inside the support, or "
+        "jitter=False. (Data at the edge of the support, such as 0 under a Beta or a Gamma, are "
+        "not finite from any start: recode or drop them.)"
+    )
 
 
 def _locate(
@@ -91,12 +111,12 @@ def _locate(
     """
     tuner = parts.tuner
     assert tuner is not None  # something is tuned
-    for attempt in range(STARTS):
+    for _ in range(STARTS - 1):
         try:
-            return tuner.start(state.tuned, start, parts.algorithm.injected_noise(), rng)
+            return tuner.start(state.tuned, start, rng)
         except SamplingError as error:
-            if attempt + 1 == STARTS or np.array_equal(start, q):
+            if np.array_equal(start, q):
                 raise
             _log.info(f"{parts.name}: the chain starts anew, from another point. {error}")
         start = _find_start(parts, state, frame, q, rng)
-    raise AssertionError("the last attempt returns or raises")
+    return tuner.start(state.tuned, start, rng)

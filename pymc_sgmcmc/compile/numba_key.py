@@ -23,5 +23,5 @@ def version_of(module: str) -> int:
 
     It is one that nobody forgets to raise.
     """
-    text = Path(sys.modules[module].__file__).read_bytes()
+    text = Path(str(sys.modules[module].__file__)).read_bytes()
     return int(sha256(module.encode() + text).hexdigest()[:15], 16)

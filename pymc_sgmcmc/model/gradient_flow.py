@@ -1,11 +1,10 @@
 """Variables that the gradient of a log-density reaches."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from pytensor.gradient import DisconnectedGrad, ZeroGrad
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import walk
 from pytensor.scalar.basic import (
     Ceil,
@@ -18,10 +17,11 @@ from pytensor.scalar.basic import (
     Switch,
     Trunc,
 )
-from pytensor.tensor.basic import Alloc, get_underlying_scalar_constant_value
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.variable import TensorVariable
+
+from pymc_sgmcmc.model.log_density import is_elementwise, is_minus_infinity
 
 __all__ = ["refuse_without_gradient", "unreached"]
 
@@ -46,8 +46,8 @@ def refuse_without_gradient(
 
 def unreached(
     terms: Mapping[Variable, TensorVariable], values: Sequence[TensorVariable]
-) -> list[tuple[str, list[str]]]:
-    """Return the terms whose value depends on a variable that their gradient does not reach.
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the terms whose value depends on a variable that their gradient does not reach.
 
     A comparison, a rounding, or a number used as an index has a derivative of zero. Conditions that
     only decide whether a term is minus infinity do not count: they are the edges of a support.
@@ -58,18 +58,16 @@ def unreached(
         Elementwise log-densities, by random variable or potential.
     values : sequence of value variables
 
-    Returns
-    -------
-    list of (str, list of str)
+    Yields
+    ------
+    (str, list of str)
         Name of the term, and names of its unreached variables. Nothing is compiled.
     """
-    found = []
     for rv, term in terms.items():
         depends, reached = set(walk([term], _inputs)), set(walk([term], _smooth_inputs))
         names = [var.name for var in values if var in depends and var not in reached]
         if names:
-            found.append((rv.name, names))
-    return found
+            yield rv.name, names
 
 
 def _inputs(variable: Variable) -> Iterable[Variable]:
@@ -79,10 +77,10 @@ def _inputs(variable: Variable) -> Iterable[Variable]:
         return []
     if isinstance(node.op, Alloc | SpecifyShape | Reshape):
         return node.inputs[:1]
-    if _scalar(node, Second):
+    if is_elementwise(node, Second):
         return node.inputs[1:]
-    if _scalar(node, Switch):
-        branches = [branch for branch in node.inputs[1:] if not _is_minus_infinity(branch)]
+    if is_elementwise(node, Switch):
+        branches = [branch for branch in node.inputs[1:] if not is_minus_infinity(branch)]
         return branches if len(branches) < 2 else node.inputs
     return node.inputs
 
@@ -92,16 +90,7 @@ def _smooth_inputs(variable: Variable) -> Iterable[Variable]:
     node = variable.owner
     if node is None or np.dtype(getattr(variable.type, "dtype", "float64")).kind in "biu":
         return []
-    if isinstance(node.op, DisconnectedGrad | ZeroGrad) or _scalar(node, STEPS):
+    if isinstance(node.op, DisconnectedGrad | ZeroGrad) or is_elementwise(node, STEPS):
         return []
-    return [x for x in _inputs(variable) if not (_scalar(node, Switch) and x is node.inputs[0])]
-
-
-def _scalar(node: Apply, kinds: type | tuple[type, ...]) -> bool:
-    return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, kinds)
-
-
-def _is_minus_infinity(variable: Variable) -> bool:
-    value: Any = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
-    is_number = isinstance(value, np.ndarray | np.number)
-    return is_number and bool(np.isneginf(value))
+    condition = node.inputs[0] if is_elementwise(node, Switch) else None
+    return [x for x in _inputs(variable) if x is not condition]

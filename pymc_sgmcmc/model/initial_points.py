@@ -1,22 +1,12 @@
 """Starting points of chains: PyMC starts all chains of a given step method at one point."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from pymc import Model
-from pymc.exceptions import SamplingError
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Starts"]
-
-MAX_STARTS = 100
-"""Number of jittered points that are tried for a finite potential."""
-
-
-_ENORMOUS = (
-    "All of its terms are, but they are too large to be added or squared: bring variables and data "
-    "to the order of one."
-)
 
 
 class Starts:
@@ -26,63 +16,35 @@ class Starts:
     ----------
     model : pymc.Model
     vars : list of value variables
-    point : mapping of str to array
-        The default point.
     nearest : callable
         Projects a jittered point (d,) to the manifolds of the variables.
+    jitter : bool
+        Whether any variable is moved.
     """
 
     def __init__(
         self,
         model: Model,
         vars: Sequence[TensorVariable],
-        point: Mapping[str, np.ndarray],
         nearest: Callable[[np.ndarray], np.ndarray],
-    ):
-        self._nearest = nearest
-        self.default = np.concatenate([np.ravel(point[var.name]) for var in vars])
-        sizes = [np.size(point[var.name]) for var in vars]
-        self._stops = np.cumsum(sizes)
-        self._chosen = [
-            model.rvs_to_initial_values.get(model.values_to_rvs[var]) is not None for var in vars
-        ]
-
-    def find(
-        self,
-        q: np.ndarray,
-        rng: np.random.Generator,
-        is_finite: Callable[[np.ndarray, np.random.Generator], bool],
-        culprit: Callable[[np.ndarray], str],
         *,
         jitter: bool,
-    ) -> np.ndarray:
-        """Return a point where ``is_finite(point, rng)`` holds: `q`, jittered if `jitter`.
-
-        Raise SamplingError if none is found; the message has ``culprit(point)`` of the last point.
-        """
-        for _ in range(MAX_STARTS):
-            start = self.jitter(q, rng) if jitter else q
-            if is_finite(start, rng):
-                return start
-            if start is q:
-                break
-        raise SamplingError(
-            "The potential or its gradient is not finite at the start of the chain. "
-            f"{culprit(start) or _ENORMOUS} Choose initvals= inside the support, or jitter=False. "
-            "(Data at the edge of the support, such as 0 under a Beta or a Gamma, are not finite "
-            "from any start: recode or drop them.)"
-        )
+    ):
+        point, initial = model.initial_point(), model.rvs_to_initial_values
+        self._nearest = nearest
+        self._defaults = [np.ravel(point[var.name]) for var in vars]
+        self._moves = [jitter and initial.get(model.values_to_rvs[var]) is None for var in vars]
+        self.default = np.concatenate(self._defaults)
 
     def jitter(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return `q` (d,) plus U(-1, 1) on variables at their default; `q` itself if none is."""
-        at_default = [
-            not chosen and np.array_equal(q[start:stop], self.default[start:stop].astype(q.dtype))
-            for start, stop, chosen in zip(
-                [0, *self._stops[:-1]], self._stops, self._chosen, strict=True
-            )
+        sizes = list(map(len, self._defaults))
+        parts = zip(self._moves, np.split(q, np.cumsum(sizes)[:-1]), self._defaults, strict=True)
+        moved = [
+            moves and np.array_equal(part, default.astype(q.dtype))
+            for moves, part, default in parts
         ]
-        if not any(at_default):
+        if not any(moved):
             return q
         uniform = rng.integers(-(2**53), 2**53, size=len(q), endpoint=True) / 2.0**53
-        moved = np.repeat(at_default, np.diff([0, *self._stops]))
-        return self._nearest((q + np.where(moved, uniform, 0.0)).astype(q.dtype))
+        return self._nearest((q + np.where(np.repeat(moved, sizes), uniform, 0.0)).astype(q.dtype))

@@ -108,7 +108,7 @@ def warn_about_deterministics(model: Model, full: Model) -> None:
     _warn_about_rows(full, [v for v in model.deterministics if v.type.ndim and v not in batched])
 
 
-def _warn_about_rows(model: Model, vectors: Sequence[TensorVariable], draws: int = 1000) -> None:
+def _warn_about_rows(model: Model, vectors: Sequence[TensorVariable]) -> None:
     observed = [rv for rv in model.observed_RVs if rv.type.ndim]
     lengths = interpreted([], [v.shape[0] for v in observed])()
     row_dims = {row_dim(model, rv) for rv in observed} - {None}
@@ -119,7 +119,7 @@ def _warn_about_rows(model: Model, vectors: Sequence[TensorVariable], draws: int
             warnings.warn(
                 f"The Deterministic {vector.name!r} has one value for each of {n_rows} rows; PyMC "
                 "evaluates it on the full data and stores it at every draw "
-                f"({8e-6 * n_rows * draws:.3g} MB for {draws} draws of one chain). Leave it out "
+                f"({8e-3 * n_rows:.3g} MB for 1000 draws of one chain). Leave it out "
                 "with pm.sample(var_names=[...]), or compute it afterwards.",
                 UserWarning,
                 stacklevel=6,
@@ -130,9 +130,7 @@ def _leading_length(model: Model, vector: TensorVariable) -> int:
     if vector.type.shape[0] is not None:
         return vector.type.shape[0]
     (length,) = model.replace_rvs_by_values([vector.shape[0]])
-    point = model.initial_point()
-    values = [v for v in graph_inputs([length]) if v.name in point]
-    return int(interpreted(values, [length])(*(point[v.name] for v in values))[0])
+    return int(values_at({vector: length}, model.initial_point())[vector])
 
 
 def warn_about_leftovers(

@@ -22,7 +22,14 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.distributions.embedded import without_refusal
 
-__all__ = ["flat_gradient", "inside", "is_minus_infinity", "log_density_terms", "stabilized"]
+__all__ = [
+    "flat_gradient",
+    "inside",
+    "is_elementwise",
+    "is_minus_infinity",
+    "log_density_terms",
+    "stabilized",
+]
 
 
 def log_density_terms(
@@ -56,7 +63,8 @@ def inside(log_density: TensorVariable) -> TensorVariable:
             continue
         (whole,) = node.outputs
         inputs = [finite.get(x, x) if x in own else x for x in node.inputs]
-        kept = [x for x in inputs if not is_minus_infinity(x)] if _is(node, Switch) else []
+        is_switch = is_elementwise(node, Switch)
+        kept = [x for x in inputs if not is_minus_infinity(x)] if is_switch else []
         if len(kept) == 2 and whole.type.is_super(kept[1].type):  # the condition and one branch
             finite[whole] = kept[1]
         elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
@@ -69,15 +77,17 @@ def _carriers(variable: TensorVariable) -> list[TensorVariable]:
     node = variable.owner
     if node is None:
         return []
-    if _is(node, Switch):
+    if is_elementwise(node, Switch):
         return node.inputs[1:]
     if isinstance(node.op, Alloc):
         return node.inputs[:1]
-    spreads = isinstance(node.op, Sum | DimShuffle) or _is(node, Add | Sub | Mul | Neg | Cast)
+    combines = is_elementwise(node, Add | Sub | Mul | Neg | Cast)
+    spreads = combines or isinstance(node.op, Sum | DimShuffle)
     return node.inputs if spreads else []
 
 
-def _is(node: Apply, kind: type) -> bool:
+def is_elementwise(node: Apply, kind: type | tuple[type, ...]) -> bool:
+    """Return whether `node` applies a scalar operation of that kind to each element."""
     return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, kind)
 
 

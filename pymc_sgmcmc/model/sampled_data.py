@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from pymc import Model
-from pytensor.compile.sharedvalue import SharedVariable
 
 from pymc_sgmcmc._utils.groups import to_groups
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.full_data import full_data, minibatches
 
 __all__ = ["refuse_other_data"]
@@ -37,16 +36,14 @@ def refuse_other_data(idata: Any, model: Model) -> None:
 
 
 def _differences(groups: dict[str, xr.Dataset], model: Model) -> Iterator[str]:
-    stored = groups.get("constant_data", xr.Dataset())
-    for variable in model.data_vars:
-        if isinstance(variable, SharedVariable) and variable.name in stored:
-            now = variable.get_value(borrow=True)
-            yield from _difference(variable.name, np.asarray(now), stored[variable.name].values)
-    stored = groups.get("observed_data", xr.Dataset())
-    for rv in model.observed_RVs:
-        if rv.name in stored:
-            (now,) = interpreted([], [model.rvs_to_values[rv]])()
-            yield from _difference(rv.name, np.asarray(now), stored[rv.name].values)
+    data = {variable.name: variable for variable in model.data_vars}
+    observed = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    for group, variables in (("constant_data", data), ("observed_data", observed)):
+        stored = groups.get(group, xr.Dataset())
+        for name, variable in variables.items():
+            if name in stored:
+                (now,) = evaluate([variable], {})
+                yield from _difference(name, np.asarray(now), stored[name].values)
 
 
 def _difference(name: str, now: np.ndarray, then: np.ndarray) -> Iterator[str]:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from pymc import Model
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.model.inspection import values_at
 
 __all__ = ["check_initial_point"]
 
@@ -67,12 +67,8 @@ def check_initial_point(
             continue
         if rv in model.observed_RVs and np.ndim(result):
             rng = np.random.default_rng(0)
-            inputs = [v for v in graph_inputs([terms[rv]]) if v.name in point]
-            evaluate = interpreted(inputs, [terms[rv]])
             for there in (_moved(model, point, s, rng) for s in SCALES for _ in range(TRIES)):
-                with np.errstate(all="ignore"):
-                    arrays = [np.asarray(there[v.name], dtype=v.dtype) for v in inputs]
-                    possible = possible | np.isfinite(evaluate(*arrays)[0])
+                possible = possible | np.isfinite(values_at({rv: terms[rv]}, there)[rv])
             if not possible.all():
                 raise ValueError(_impossible(model, rv, possible))
         raise ValueError(

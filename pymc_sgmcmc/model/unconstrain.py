@@ -16,7 +16,7 @@ from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.distributions.manifolds import FLAT, manifold_of
 from pymc_sgmcmc.model.full_data import full_data
 
-__all__ = ["FlatDraws", "Unconstrain", "flat_draws"]
+__all__ = ["FlatDraws", "Unconstrain"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,23 +145,6 @@ class Unconstrain:
             ),
             {var: values[var].astype(var.dtype) for var in values if var not in continuous},
         )
-
-
-def flat_draws(idata: Any, model: Model) -> FlatDraws:
-    """Return all draws of the model's free variables, on the unconstrained scale.
-
-    Parameters
-    ----------
-    idata : arviz.InferenceData or xarray.DataTree
-        Result of `pm.sample`; only its posterior is used.
-    model : pymc.Model
-
-    Raises
-    ------
-    ValueError
-        If a free variable is missing in the posterior; the message names it.
-    """
-    return Unconstrain(model)(idata)
 
 
 def _check_shape(rv: TensorVariable, shape: tuple[int, ...]) -> None:

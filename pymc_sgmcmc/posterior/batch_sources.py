@@ -145,10 +145,7 @@ class Blocks(BatchSource):
     def take(self, array, bounds, axis=0):
         return array[(slice(None),) * axis + (slice(bounds[0], bounds[1]),)]
 
-    def arranged(self, array, k):
-        return self._in_order(array, k, 0)
-
-    def _in_order(self, array: np.ndarray, k: int, axis: int) -> np.ndarray:
+    def arranged(self, array, k, axis=0):
         order = self._order(array.shape[axis], k)
         return np.ascontiguousarray(np.take(array, order, axis=axis))
 
@@ -162,26 +159,16 @@ class Blocks(BatchSource):
     def refresh(self):
         for k, group in enumerate(self.groups):
             if any(map(self._moves, group.data)):
-                order = self._order(group.length(), k)
-                if group in self._orders:
-                    self._orders[group].set_value(order, borrow=True)
-                else:
-                    name = f"{group.name}_order"
-                    self._orders[group] = pytensor.shared(order, name=name, borrow=True)
+                order, name = self._order(group.length(), k), f"{group.name}_order"
+                _set_shared(self._orders, group, order, name=name)
             for data in group.data:
                 if self._moves(data):
                     continue
                 value = data.source.get_value(borrow=True)
-                if self._copied.get(data) is value:
-                    continue
-                copy = self._in_order(value, k, data.axis)
-                if data in self._shuffled:
-                    self._shuffled[data].set_value(copy, borrow=True)
-                else:
-                    shape, name = data.slice.type.shape, f"{data.name}_shuffled"
-                    shared = pytensor.shared(copy, name=name, borrow=True, shape=shape)
-                    self._shuffled[data] = shared
-                self._copied[data] = value
+                if self._copied.get(data) is not value:
+                    copy, name = self.arranged(value, k, data.axis), f"{data.name}_shuffled"
+                    _set_shared(self._shuffled, data, copy, name=name, shape=data.slice.type.shape)
+                    self._copied[data] = value
 
     def share(self, n_rows, size):
         return 1.0 - size / n_rows
@@ -213,6 +200,14 @@ class Epochs(BatchSource):
             rows[filled : filled + taken] = _shuffled(seed, n_rows)[used : used + taken]
             filled, used = filled + taken, used + taken
         return rows.reshape(steps, size), (seed, used)
+
+
+def _set_shared(variables: dict, key: RowData | RowGroup, value: np.ndarray, **settings) -> None:
+    """Set the shared variable of `key`, which is made with `settings` at the first time."""
+    if key in variables:
+        variables[key].set_value(value, borrow=True)
+    else:
+        variables[key] = pytensor.shared(value, borrow=True, **settings)
 
 
 def _integers(rng: np.random.Generator, bound: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -12,11 +12,12 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.metric import Metric
+from pymc_sgmcmc._utils.types import Number
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.control_variates import Batch, GradientFrame, control_variate_of
 from pymc_sgmcmc.posterior.target import Target
 
-__all__ = ["Estimate", "Estimator"]
+__all__ = ["Estimate", "Estimator", "symbols_of"]
 
 Estimate: TypeAlias = Callable[
     [TensorVariable, Sequence[TensorVariable], Sequence[TensorVariable]],
@@ -45,14 +46,14 @@ class Estimator:
     def __init__(
         self, target: Target, source: BatchSource, metric: Metric | None, *, control: bool
     ):
-        self.size, self.groups, self.moves = target.size, target.groups, metric is not None
-        self._metric, self._source, self._whole = metric, source, target.energy.estimator()
+        self.size, self.groups, self.metric = target.size, target.groups, metric
+        self._source, self._whole = source, target.energy.estimator()
         self._variate = control_variate_of(target, source) if control and target.groups else None
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """Return the inputs of `bind`, by name."""
         numbers: dict[str, np.ndarray] = {}
-        if self.moves:
+        if self.metric is not None:
             numbers |= {"centre": of.coordinates.centre}
             numbers |= _in_numbers(of.coordinates.metric)
         if self._variate is not None:
@@ -64,13 +65,7 @@ class Estimator:
     def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
         """Return variables for the numbers, of fixed shapes except the number of rows."""
         by_row = frozenset() if self._variate is None else self._variate.by_row
-        return {
-            name: pt.TensorType(  # pt.tensor takes some names for dtypes
-                pytensor.config.floatX,
-                shape=(None, *value.shape[1:]) if name in by_row else np.shape(value),
-            )(name)
-            for name, value in self.numbers(of).items()
-        }
+        return symbols_of(self.numbers(of), by_row)
 
     def bind(self, numbers: Mapping[str, TensorVariable]) -> Estimate:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
@@ -78,7 +73,7 @@ class Estimator:
         `rows`: one step of what the batch source gives, for all groups one after the other;
         `weights`: N_k / n_k for each group.
         """
-        metric = self._metric
+        metric = self.metric
         if metric is not None:
             named = zip(metric.arrays(), _in_numbers(metric), strict=True)
             metric = replace(metric, **{field: numbers[name] for field, name in named})
@@ -91,10 +86,8 @@ class Estimator:
                 slices |= self._source.slices(group, batch)
             value, gradient = self._whole(q, slices, weights)
             if self._variate is not None:
-                on, batch = (
-                    numbers["control"],
-                    Batch(q, slices, weights, [one[0] for one in batches]),
-                )
+                on, entries = numbers["control"], [one[0] for one in batches]
+                batch = Batch(q, slices, weights, entries)
                 gradient = self._variate.less_anchor(gradient, batch, numbers, on)
                 gradient = gradient + on * numbers["anchor_gradient"]
             if metric is not None:
@@ -107,6 +100,19 @@ class Estimator:
         """Return the batch of each group, of all that follow one another in `rows`."""
         ends = np.cumsum([len(group.inputs()) for group in self.groups]).tolist()
         return [rows[start:end] for start, end in pairwise([0, *ends])]
+
+
+def symbols_of(
+    values: Mapping[str, Number], by_row: frozenset[str] = frozenset()
+) -> dict[str, TensorVariable]:
+    """Return variables of the names and shapes of `values`; those of `by_row` have any length."""
+    return {
+        name: pt.TensorType(  # pt.tensor takes some names for dtypes
+            pytensor.config.floatX,
+            shape=(None, *np.shape(value)[1:]) if name in by_row else np.shape(value),
+        )(name)
+        for name, value in values.items()
+    }
 
 
 def _in_numbers(metric: Metric) -> dict[str, np.ndarray]:

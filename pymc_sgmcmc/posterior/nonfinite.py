@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 from pymc_sgmcmc._utils.flat import shaped
 from pymc_sgmcmc._utils.text import listed
 from pymc_sgmcmc.compile.backend import interpreted
-from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.model.inspection import values_at
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.groups import RowGroup
@@ -51,31 +51,28 @@ def without_derivative(target: Target, q: np.ndarray) -> str:
         return "" if _of_values(target, q) else _of_gradients(target, q)
 
 
-def numbered(rows: Sequence[int], total: int, what: str = "row") -> str:
+def numbered(rows: Sequence[int], total: int) -> str:
     """Return the first of `rows` and their number, as in "rows 2, 5, 9, ... (12 of 100)"."""
     first = ", ".join(map(str, rows[:NAMED]))
     if len(rows) == 1:
-        return f"{what} {first}"
+        return f"row {first}"
     more = f", ... ({len(rows)} of {total})" if len(rows) > NAMED else ""
-    return f"{what}s {first}{more}"
+    return f"rows {first}{more}"
 
 
 def _of_values(target: Target, q: np.ndarray) -> str:
     parts = zip(target.vars, shaped(q, target.shapes), strict=True)
-    given = {var: np.asarray(part, dtype=var.dtype) for var, part in parts}
-    values = map(np.asarray, evaluate(list(target.terms.values()), given))
-    for rv, value in zip(target.terms, values, strict=True):
+    point = {var.name: part for var, part in parts}
+    for rv, value in values_at(target.terms, point).items():
         bad = ~np.isfinite(value)
         if not bad.any():
             continue
         what = f"The log-density of {rv.name!r} is {_kind(value[bad])}"
-        return what + (f" at {_entries(bad)}." if bad.ndim else ".")
+        if not bad.ndim:
+            return f"{what}."
+        rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
+        return f"{what} at {numbered(rows.tolist(), len(bad))}."
     return ""
-
-
-def _entries(bad: np.ndarray) -> str:
-    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
-    return numbered(rows.tolist(), len(bad))
 
 
 def _of_gradients(target: Target, q: np.ndarray) -> str:
@@ -95,7 +92,7 @@ def _of_gradients(target: Target, q: np.ndarray) -> str:
 
 def _rows(target: Target, rv, q: np.ndarray) -> list[int]:
     """Return the first rows of `rv` whose own gradient is not finite, if its rows separate."""
-    if rv not in target.model.observed_RVs or not rv.type.ndim:
+    if rv not in target.model.observed_RVs:
         return []
     group = target.likelihoods.planner.plan(BatchRequest(rv, 1, (0,), explicit=False)).group
     if group is None:

@@ -96,9 +96,7 @@ def row_terms(
     planner = Planner(ModelTerms(model, terms, point), {}, apart=False)
 
     def made(rv: TensorVariable) -> RowTerm:
-        requests = [BatchRequest(rv, 1, (0,), explicit=False)] if terms[rv].type.ndim else []
-        groups = [planner.plan(request).group for request in requests]
-        group = groups[0] if groups else None  # None: all rows at once
+        group = planner.plan(BatchRequest(rv, 1, (0,), explicit=False)).group
         return RowTerm(model, rv, group.terms[0] if group else terms[rv], group, point)
 
     return [made(rv) for rv in observed]

@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc._utils.flat import entry_name
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.model.full_data import full_data
-from pymc_sgmcmc.model.total_sizes import total_sizes
+from pymc_sgmcmc.model.total_sizes import check_total_sizes
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
 from pymc_sgmcmc.posterior.linear_predictors import kept_predictors
@@ -95,15 +95,14 @@ class Target:
         kept = None
         if keeps_slopes:
             kept = kept_predictors(likelihoods.groups, likelihoods.lengths(), vars)
-        self.model_terms, self.likelihoods = model_terms, likelihoods
+        self._given, self.model_terms, self.likelihoods = model, model_terms, likelihoods
         self.vars, self.shapes, self.model = list(vars), shapes, model_terms.model
         self.shared, self.terms = model_terms.shared, model_terms.terms
         self.groups, self.decisions = likelihoods.groups, list(likelihoods.decisions)
-        self.backend = compiler_of(list(self.terms.values()), backend)
+        self.backend = compiler_of(list(self.terms.values()), backend or Backend())
         self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, kept)
         self.size = self.energy.size
-        self._total_sizes = total_sizes(model, self.model)
-        self._watched = self._watching(model_terms.arrays())
+        self._watched = self._watching()
         self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
 
     @property
@@ -117,13 +116,13 @@ class Target:
 
     def examine(self) -> np.ndarray:
         """Check data changed by `pm.set_data` again, and return `check_lengths()`."""
-        for total in self._total_sizes:
-            total.check()
-        lengths, data = self.check_lengths(), self.model_terms.arrays()
-        self._watched = self._watching([before for _, before in self._watched])
-        if self.data_changed():
+        check_total_sizes(self._given, self.model)
+        lengths, watched = self.check_lengths(), self._watching()
+        pairs = zip(watched, self._watched, strict=True)
+        if any(now is not before for (_, now), (_, before) in pairs):
             self.likelihoods.prove_again()
-            self._watched, self._slopes = self._watching(data), None
+            self._slopes = None
+        self._watched = watched
         return lengths
 
     def data_changed(self) -> bool:
@@ -136,10 +135,10 @@ class Target:
                 return True
         return False
 
-    def _watching(self, arrays: list[np.ndarray]) -> list[tuple[list[np.ndarray], np.ndarray]]:
-        """Return the storage, a list, of each of the model's data with the array examined."""
-        storage = [leaf.container.storage for leaf in self.model_terms.data]
-        return list(zip(storage, arrays, strict=True))
+    def _watching(self) -> list[tuple[list[np.ndarray], np.ndarray]]:
+        """Return the storage, a list, of each of the model's data with its present array."""
+        storages = [leaf.container.storage for leaf in self.model_terms.data]
+        return [(storage, storage[0]) for storage in storages]
 
     @cached_property
     def others(self) -> frozenset[SharedVariable]:
@@ -245,4 +244,4 @@ class Target:
 
     @cached_property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self.energy, self.backend or Backend())
+        return Evaluation(self.energy, self.backend)

@@ -13,7 +13,7 @@ from pymc_sgmcmc._utils.inference_data import spread
 from pymc_sgmcmc._utils.progress_bar import with_bar
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.model.full_data import full_data
-from pymc_sgmcmc.model.total_sizes import total_sizes
+from pymc_sgmcmc.model.total_sizes import check_total_sizes
 from pymc_sgmcmc.model.unconstrain import FlatDraws
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.results.gradient_regression import BLOCKS, GradientRegression, regress_gradients
@@ -46,8 +46,7 @@ class ExactGradients:
 
     def __init__(self, model: Model, *, backend: Backend | None = None):
         self.model, self._backend = full_data(model), backend
-        for total in total_sizes(model, self.model):
-            total.check()
+        check_total_sizes(model, self.model)
         self._target: Target | None = None
 
     def at(

@@ -16,7 +16,7 @@ from pymc_sgmcmc._utils.inference_data import at_draws, evenly, posterior_of, wi
 from pymc_sgmcmc._utils.progress_bar import with_bar
 from pymc_sgmcmc._utils.validation import natural, one_of, positive
 from pymc_sgmcmc.model.full_data import full_data
-from pymc_sgmcmc.model.total_sizes import total_sizes
+from pymc_sgmcmc.model.total_sizes import check_total_sizes
 from pymc_sgmcmc.model.unconstrain import Unconstrain
 from pymc_sgmcmc.posterior.row_likelihood import RowTerm, row_terms
 from pymc_sgmcmc.results.per_draw import check_memory, labelled
@@ -116,8 +116,7 @@ def log_likelihood(
     itemsize = np.dtype(one_of("dtype", dtype, ["float64", "float32"])).itemsize
     given = model_of(model)
     model = full_data(given)
-    for total in total_sizes(given, model):
-        total.check()
+    check_total_sizes(given, model)
     observed = _observed(model, var_names)
     flat = Unconstrain(model)(idata)
     chains, length = flat.values.shape[:2]

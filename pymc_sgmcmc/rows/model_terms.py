@@ -57,10 +57,6 @@ class ModelTerms:
         terms = {v: term for v, term in self.terms.items() if v not in free}
         refuse_missing(terms, values_at(terms, self.point))
 
-    def arrays(self) -> list[np.ndarray]:
-        """Return the present arrays of the model's data, not copied."""
-        return [leaf.get_value(borrow=True) for leaf in self.data]
-
 
 def read_terms(
     model: Model, vars: Sequence[TensorVariable], initial_point: Mapping[str, np.ndarray] | None

@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc._utils.validation import is_auto, natural
 from pymc_sgmcmc.model.full_data import batch_size_of, has_total_size, minibatches
 from pymc_sgmcmc.model.row_axes import FEW_ROWS, number_of_rows, row_dim
-from pymc_sgmcmc.model.total_sizes import total_sizes
+from pymc_sgmcmc.model.total_sizes import check_total_sizes
 
 __all__ = ["AUTO", "BatchRequest", "find_requests"]
 
@@ -102,8 +102,7 @@ def _check_observed(model: Model, full: Model, calls) -> None:
                 "rows are drawn apart. Draw its data together: "
                 "x, y = pm.Minibatch(x_data, y_data, batch_size=...)."
             )
-    for total in total_sizes(model, full):
-        total.check()
+    check_total_sizes(model, full)
 
 
 def _calls_of(model: Model, rv: TensorVariable, calls) -> frozenset[Apply]:

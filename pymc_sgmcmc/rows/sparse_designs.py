@@ -32,9 +32,9 @@ def has_sparse(graphs: Collection[Variable]) -> bool:
     return any(is_sparse(x) for node in toposort(graphs) for x in (*node.inputs, *node.outputs))
 
 
-def compiler_of(graphs: Collection[Variable], backend: Backend | None) -> Backend | None:
+def compiler_of(graphs: Collection[Variable], backend: Backend) -> Backend:
     """Return `backend`, or C with a warning where Numba would have to compile a sparse type."""
-    if backend is None or not backend.is_numba or not has_sparse(graphs):
+    if not (backend.is_numba and has_sparse(graphs)):
         return backend
     _log.warning(
         "The model uses a sparse matrix otherwise than in products of data with parameters, which "

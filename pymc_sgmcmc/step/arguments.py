@@ -30,7 +30,7 @@ from pymc_sgmcmc._utils.constraints import (
     Word,
 )
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc._utils.metric import Metric, identity, metric_of
+from pymc_sgmcmc._utils.metric import Metric, identity, metric_of, square_root
 from pymc_sgmcmc._utils.validation import DEFAULT, is_auto, is_default
 from pymc_sgmcmc.compile.backend import BACKENDS, Backend
 from pymc_sgmcmc.dynamics.hyperparameters import constraints_of, hyperparameter
@@ -38,11 +38,10 @@ from pymc_sgmcmc.dynamics.schedules import STEP_SIZE, Constant, Schedule, as_sch
 from pymc_sgmcmc.model.full_data import minibatches
 from pymc_sgmcmc.posterior.batch_sources import SOURCES, BatchSource, remembers
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.rows.requests import AUTO
 from pymc_sgmcmc.tuning.choice import largest_batch
 from pymc_sgmcmc.tuning.tuned import Plan
 
-__all__ = ["GRADIENTS", "SHARED", "Arguments", "needs_independence"]
+__all__ = ["GRADIENTS", "PLAIN", "SHARED", "Arguments", "needs_independence"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
@@ -54,6 +53,15 @@ DENSE = 200
 MANY_ROWS = 20_000
 """From here on shuffling the data once is cheaper than gathering rows at every inner step."""
 
+PLAIN = {
+    "batch_size": None,
+    "batches": "random",
+    "gradient": "plain",
+    "metric": None,
+    "noise_estimate": 0.0,
+}
+"""What "default" stands for where the step size is given."""
+
 _COMPILE_KWARGS = Optional(
     MappingOf("keyword arguments of pytensor.function, such as {'mode': 'FAST_COMPILE'}")
 )
@@ -63,8 +71,8 @@ _COMPILE_KWARGS = Optional(
 class Arguments:
     """The arguments that all samplers share, as `SGMCMC` documents them.
 
-    "default" is the word for what is not given: automatic with ``step_size=None``, else the plain
-    choice. What it stands for is in the properties below.
+    "default" is the word for what is not given. An instance has what it stands for: "auto" with
+    ``step_size=None``, else the choice in `PLAIN`.
     """
 
     step_size: Any = hyperparameter(Optional(STEP_SIZE), default=None)
@@ -90,10 +98,18 @@ class Arguments:
     blocked: bool = hyperparameter(FLAG, default=True)
 
     def __post_init__(self) -> None:
-        if not is_auto(self.resolved_noise_estimate):
+        meaning: dict[str, Any] = dict(PLAIN)
+        if self.schedule is None:
+            meaning = dict.fromkeys(PLAIN, "auto")
+        if remembers(self.batches):  # the noise of such batches is not known
+            meaning["noise_estimate"] = 0.0
+        for name, value in meaning.items():
+            if is_default(getattr(self, name)):
+                object.__setattr__(self, name, value)
+        if not is_auto(self.noise_estimate):
             return
-        if remembers(self.resolved_batches):
-            raise needs_independence(self.resolved_noise_estimate, self.batches)
+        if remembers(self.batches):
+            raise needs_independence(self.noise_estimate, self.batches)
         if self.schedule is not None and not isinstance(self.schedule, Constant):
             raise ValueError(
                 f"noise_estimate='auto' with step_size={self.step_size!r}: what is to be "
@@ -105,75 +121,36 @@ class Arguments:
         """Step sizes; None: they are tuned."""
         return None if self.step_size is None else as_schedule(self.step_size)
 
-    def _resolved(self, value: Any, otherwise: Any) -> Any:
-        if not is_default(value):
-            return value
-        return "auto" if self.schedule is None else otherwise
-
-    @property
-    def resolved_batch_size(self) -> Any:
-        """The batch size, "auto" where it is not given and the step size is tuned."""
-        return self._resolved(self.batch_size, None)
-
-    @property
-    def resolved_batches(self) -> str:
-        """Where batches come from; "auto": chosen by the number of rows."""
-        return self._resolved(self.batches, "random")
-
-    @property
-    def resolved_gradient(self) -> str:
-        """The kind of gradient."""
-        return self._resolved(self.gradient, "plain")
-
-    @property
-    def resolved_metric(self) -> Any:
-        """The metric; None: there is none."""
-        return self._resolved(self.metric, None)
-
-    @property
-    def resolved_noise_estimate(self) -> Any:
-        """The noise estimate, a rate, or "auto"."""
-        if is_default(self.noise_estimate) and remembers(self.resolved_batches):
-            return 0.0
-        return self._resolved(self.noise_estimate, 0.0)
-
     def tunes(self) -> bool:
         """Whether there is anything to be found while tuning."""
         return (
             self.schedule is None
-            or self.resolved_gradient != "plain"
-            or is_auto(self.resolved_batch_size)
-            or is_auto(self.resolved_noise_estimate)
-            or isinstance(self.resolved_metric, str)
+            or self.gradient != "plain"
+            or is_auto(self.batch_size)
+            or is_auto(self.noise_estimate)
+            or isinstance(self.metric, str)
         )
 
     def tunes_batches(self, model: Model) -> bool:
         """Whether batch sizes of `model` are tuned; that of a `pm.Minibatch` is kept."""
-        return is_auto(self.resolved_batch_size) and not minibatches(model)
+        return is_auto(self.batch_size) and not minibatches(model)
 
-    def target(
-        self,
-        model: Model,
-        vars: Sequence[TensorVariable],
-        initial_point: Mapping[str, np.ndarray],
-        backend: Backend,
-    ) -> Target:
+    def target(self, model: Model, vars: Sequence[TensorVariable]) -> Target:
         """Return the target, on minibatches where the batch size is automatic and rows separate."""
-        settings: dict[str, Any] = {
-            "rows": self.rows,
-            "initial_point": initial_point,
-            "backend": backend,
-            "keeps_slopes": self.resolved_gradient != "plain",
-        }
-        if not is_auto(self.resolved_batch_size):
-            return Target(model, vars, batch_size=self.resolved_batch_size, **settings)
-        if minibatches(model):
-            return Target(model, vars, **settings)
-        return Target(model, vars, batch_size=AUTO, **settings)
+        own = is_auto(self.batch_size) and minibatches(model)  # a pm.Minibatch has its batch size
+        return Target(
+            model,
+            vars,
+            batch_size=None if own else self.batch_size,
+            rows=self.rows,
+            initial_point=self.initial_point,
+            backend=Backend(self.backend, self.compile_kwargs),
+            keeps_slopes=self.gradient != "plain",
+        )
 
     def source(self, model: Model, target: Target) -> BatchSource:
         """Return where batches of `target` come from, which is of `model`."""
-        lengths, name, largest = target.check_lengths(), self.resolved_batches, target.batch_sizes
+        lengths, name, largest = target.check_lengths(), self.batches, target.batch_sizes
         if self.tunes_batches(model):
             largest = [largest_batch(n) for n in lengths]
         if name == "auto":
@@ -187,7 +164,7 @@ class Arguments:
         return Coordinates(np.zeros(size), self._metric(size))
 
     def _metric(self, size: int) -> Metric:
-        metric = self.resolved_metric
+        metric = self.metric
         if metric is None:
             return identity(size)
         if isinstance(metric, str):
@@ -206,16 +183,13 @@ class Arguments:
                 f"({size},), or their covariance, shape ({size}, {size})."
             )
         try:
-            factor = np.linalg.cholesky(G) if G.ndim == 2 else np.sqrt(G)
+            return metric_of(square_root(G))
         except np.linalg.LinAlgError:
-            factor = np.full(size, np.nan)
-        if not (np.isfinite(factor).all() and (factor.ndim == 2 or (factor > 0).all())):
-            raise ValueError("metric must be positive (definite) and finite.")
-        return metric_of(factor)
+            raise ValueError("metric must be positive (definite) and finite.") from None
 
-    def plan(self, model: Model, target: Target, *, absorbs_noise: bool) -> Plan:
-        """Return what is to be tuned; `absorbs_noise`: whether the sampler takes up noise."""
-        gradient, others = self.resolved_gradient, target.others_in_batches()
+    def plan(self, model: Model, target: Target) -> Plan:
+        """Return what is to be tuned."""
+        gradient, others = self.gradient, target.others_in_batches()
         if others:
             # They move between our draws, and the gradient on all rows at an anchor does not.
             if gradient not in ("auto", "plain"):
@@ -230,11 +204,10 @@ class Arguments:
         return Plan(
             step_size=self.schedule is None,
             batch_size=self.tunes_batches(model),
-            metric=isinstance(self.resolved_metric, str),
-            noise=is_auto(self.resolved_noise_estimate),
+            metric=isinstance(self.metric, str),
+            noise=is_auto(self.noise_estimate),
             gradient=gradient,
             tolerance=self.bias_tolerance,
-            absorbs_noise=absorbs_noise,
         )
 
 

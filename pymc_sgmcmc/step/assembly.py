@@ -17,11 +17,10 @@ from pymc_sgmcmc.chain.at_rest import (
 )
 from pymc_sgmcmc.chain.chain import Chain
 from pymc_sgmcmc.chain.frame import context_of
-from pymc_sgmcmc.chain.kernel import Kernel, arrays
+from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
 from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.start import initial_chain_state
-from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.normal_stream import Noise
 from pymc_sgmcmc.distributions.manifolds import manifold_of
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
@@ -36,6 +35,7 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.latents import warn_about_row_latents
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.refusals import refuse_exploration, refuse_untunable
+from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.curvature import largest_curvature
 from pymc_sgmcmc.tuning.tuner import Tuner
 
@@ -47,7 +47,6 @@ more, else every so many."""
 
 
 def assemble(
-    name: str,
     algorithm: Algorithm,
     arguments: Arguments,
     model: Model,
@@ -58,19 +57,15 @@ def assemble(
 
     `refuse` raises where the algorithm cannot. What the user should know of the model is said.
     """
-    refuse_exploration(name, algorithm, arguments)
-    point = arguments.initial_point
-    point = dict(model.initial_point() if point is None else point)
-    wanted = Backend(arguments.backend, arguments.compile_kwargs)
-    target = arguments.target(model, vars, point, wanted)
-    backend = target.backend or wanted  # C, where Numba cannot compile the model
+    refuse_exploration(algorithm, arguments)
+    target = arguments.target(model, vars)
     space = Space([manifold_of(model, var) for var in vars], target.shapes)
     algorithm = algorithm.in_setting(
         Setting(
             size=target.size,
             space=space,
             temperature=arguments.temperature,
-            noise_estimate=arguments.resolved_noise_estimate,
+            noise_estimate=arguments.noise_estimate,
             tunes_step=arguments.schedule is None,
         )
     )
@@ -83,54 +78,46 @@ def assemble(
     warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
     warn_about_row_latents(target.model_terms, vars)
 
-    plan = arguments.plan(model, target, absorbs_noise=algorithm.absorbs_noise)
+    plan = arguments.plan(model, target)
     steps, tuner = int(arguments.steps_per_draw), None
     if arguments.tunes():
-        refuse_untunable(name, algorithm, arguments)
-        tuner = Tuner(target, source, plan, algorithm, steps)
+        refuse_untunable(algorithm, arguments)
+        tuner = Tuner(Choice(target, source, plan, algorithm, steps))
     untuned = arguments.coordinates(target.size)
-    metric = None if arguments.resolved_metric is None else untuned.metric
+    metric = None if arguments.metric is None else untuned.metric
     estimator = Estimator(target, source, metric, control=plan.gradient != "plain")
     state, schedule = initial_chain_state(target, source, untuned), arguments.schedule
     h = np.nan if schedule is None else float(schedule(np.zeros(1, dtype=int))[0])
     context = context_of(source, state, target.examine(), h)
-    coefficients = arrays(algorithm.coefficients(context))  # an error, if one is out of range
     kernel = Kernel(
         estimator,
-        algorithm.update,
-        algorithm.initial_state(np.random.default_rng(0), context),
-        coefficients,
-        algorithm.kinetic,
-        algorithm.virial,
-        backend,
-        sequences=algorithm.planned(np.zeros(1, dtype=int), tuning=True),
-        numbers=estimator.symbols(state.tuned),
+        algorithm,
+        context,
+        estimator.symbols(state.tuned),
+        target.backend,  # C, where Numba cannot compile the model
         constant=schedule is None or isinstance(schedule, Constant),
         leaps=target.size >= SUMMED and not algorithm.rejects_trajectories,
     )
     every = steps
     if not (kernel.leaps or algorithm.rejects_trajectories):
         every = max(1, steps * target.size // SUMMED)
-    sizes = [np.size(point[var.name]) for var in model.value_vars]
+    sizes = [np.size(target.model_terms.point[var.name]) for var in model.value_vars]
     return Parts(
-        name=name,
+        name=algorithm.name,
         target=target,
         algorithm=algorithm,
         source=source,
         estimator=estimator,
         kernel=kernel,
         normals=Noise(steps * kernel.n_noise * target.size, kernel.dtype),
-        starts=Starts(model, vars, model.initial_point(), space.nearest),
+        starts=Starts(model, vars, space.nearest, jitter=arguments.jitter),
         plan=plan,
         tuner=tuner,
         schedule=schedule,
         untuned=untuned,
         places=places(model.value_vars, sizes, vars),
-        step_size=arguments.step_size,
         steps=steps,
         every=every,
-        tolerance=arguments.bias_tolerance,
-        jitter=arguments.jitter,
     )
 
 
@@ -154,7 +141,7 @@ def _warn_if_unstable(chain: Chain, q: np.ndarray) -> None:
     parts, state, frame = chain.parts, chain.state, chain.frame
     if parts.schedule is None:
         return
-    steps = noise_batches(parts, state, frame.lengths, NOISE_BATCHES // 4)
+    steps = noise_batches(parts, frame, NOISE_BATCHES // 4)
     rows, _ = draw_rows(parts, state, frame, np.random.default_rng(0), steps)
     gradient = MOMENTS.index("g")
 

@@ -52,14 +52,14 @@ def without_noise_estimate(name: str, shared: Mapping[str, Any]) -> dict[str, An
     return dict(shared) | {"noise_estimate": 0.0}
 
 
-def refuse_exploration(name: str, algorithm: Algorithm, arguments: Arguments) -> None:
+def refuse_exploration(algorithm: Algorithm, arguments: Arguments) -> None:
     """Raise where the schedule has steps without noise, and they would lead to no mode."""
     schedule = arguments.schedule
     explores = schedule is not None and schedule.explores(np.zeros(1, dtype=int)) is not None
     if explores and not algorithm.can_optimize:
         raise ValueError(
             f"step_size={arguments.step_size!r} has an exploration stage, without noise, in which "
-            f"{name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
+            f"{algorithm.name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
         )
 
 
@@ -78,7 +78,7 @@ def refuse_target(algorithm: Algorithm, arguments: Arguments, target: Target) ->
             f"{algorithm.name} would leave the manifolds of {', '.join(names)}: use SGGMC, gSGNHT "
             "or GMC, which follow them."
         )
-    if arguments.tunes() or arguments.resolved_metric is not None:
+    if arguments.tunes() or arguments.metric is not None:
         raise NotImplementedError(
             f"On the manifolds of {', '.join(names)} nothing is tuned, and there is no metric: "
             f"give {algorithm.name} a step_size, and leave out metric, gradient and what is "
@@ -86,11 +86,11 @@ def refuse_target(algorithm: Algorithm, arguments: Arguments, target: Target) ->
         )
 
 
-def refuse_untunable(name: str, algorithm: Algorithm, arguments: Arguments) -> None:
+def refuse_untunable(algorithm: Algorithm, arguments: Arguments) -> None:
     """Raise where the algorithm does not say what tuning needs to know."""
     unknown_bias = arguments.step_size is None and np.isnan(algorithm.step_bias(1, 1))
     if np.isnan(algorithm.injected_noise()) or unknown_bias:
         raise NotImplementedError(
-            f"{name} cannot be tuned: it does not say its bias and what noise it injects. "
-            "Give it a step_size, and leave out what else is automatic."
+            f"{algorithm.name} cannot be tuned: it does not say its bias and what noise it "
+            "injects. Give it a step_size, and leave out what else is automatic."
         )

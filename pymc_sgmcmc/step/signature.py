@@ -17,7 +17,9 @@ def split_arguments(
     cls: type["SGMCMC"], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a sampler's own arguments and the shared ones; raise TypeError if one is missing."""
-    missing = [name for name in _required(cls) if name not in given]
+    parameters = inspect.signature(cls).parameters.values()
+    required = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    missing = [name for name in required if name not in given]
     if missing:
         words = ", ".join(map(repr, missing))
         raise TypeError(f"{cls.__name__}() is missing the argument {words}.")
@@ -39,13 +41,3 @@ def signature_of(cls: type["SGMCMC"]) -> inspect.Signature:
     if cls.algorithm_class is not None:
         parameters.append(Parameter("kwargs", Parameter.VAR_KEYWORD))
     return inspect.Signature(parameters)
-
-
-def _required(cls: type["SGMCMC"]) -> list[str]:
-    """Return the arguments of a sampler that must be given."""
-    algorithm = cls.algorithm_class
-    own = [] if algorithm is None else [
-        one.name for one in fields(algorithm)
-        if "constraint" in one.metadata and one.default is MISSING
-    ]  # fmt: skip
-    return [*own, *cls.required]

@@ -195,29 +195,27 @@ class SGMCMC(CheckedArguments, ChainStep):
         own, shared = self.complete(*split_arguments(type(self), given))
         if self.algorithm_class is not None:
             algorithm = self.algorithm_class(**own)
-        elif algorithm is None:
+        if algorithm is None:
             raise TypeError(
                 f"{type(self).__name__}() needs algorithm=, an Algorithm that says how to sample; "
                 "samplers such as SGNHT have their own."
             )
-        else:
-            self.name = algorithm.name
-        self.settings = Arguments(**shared)
-        model = model_of(self.settings.model)
+        self.name = algorithm.name
+        arguments = Arguments(**shared)
+        model = model_of(arguments.model)
         if vars is None:
             vars = model.continuous_value_vars
         else:
             vars = get_value_vars_from_user_vars(vars, model)
-        parts = assemble(self.name, algorithm, self.settings, model, vars, self.refuse)
-        super().__init__(vars, parts.target.shared, blocked=self.settings.blocked,
-                         rng=self.settings.rng)  # fmt: skip
+        parts = assemble(algorithm, arguments, model, vars, self.refuse)
+        super().__init__(vars, parts.target.shared, blocked=arguments.blocked, rng=arguments.rng)
         self._declare_stats(parts)
         self._owner = Owner()
         self._owner.claim()
         self.chain = Chain(parts)
         warm_up(self.chain)
-        if self.settings.temperature != 1:
-            T = self.settings.temperature
+        T = arguments.temperature
+        if T != 1:
             _log.warning(
                 f"temperature={T:g}: the draws are from exp(-U / {T:g}), which is not the "
                 "posterior: that has temperature=1."

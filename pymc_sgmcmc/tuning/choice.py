@@ -60,8 +60,8 @@ class Choice:
     def __init__(
         self, target: Target, source: BatchSource, plan: Plan, algorithm: Algorithm, steps: int
     ):
-        self._target, self._source, self._plan, self._steps = target, source, plan, steps
-        self._algorithm = algorithm
+        self.target, self.plan, self.algorithm, self.steps = target, plan, algorithm, steps
+        self._source = source
 
     def measure(
         self,
@@ -74,15 +74,15 @@ class Choice:
 
         `others`: values of other step methods' variables at each point; empty: the present values.
         """
-        plan, coordinates = self._plan, tuned.coordinates
-        rows, present = self._target.fixed_rows(rng, PART), self._target.others_now()
+        plan, coordinates = self.plan, tuned.coordinates
+        rows, present = self.target.fixed_rows(rng, PART), self.target.others_now()
 
         def visit(i: int) -> None:
             if others:
-                self._target.set_others(others[i])
+                self.target.set_others(others[i])
 
         def gradient(z: Vector) -> Vector:
-            _, g = self._target.value_and_gradient(coordinates.position(z), rows)
+            _, g = self.target.value_and_gradient(coordinates.position(z), rows)
             return coordinates.metric.pull(g)
 
         curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit)
@@ -94,14 +94,14 @@ class Choice:
             largest_there = largest_curvature(
                 gradient, points[there], rng, visit=lambda i: visit(there[i])
             )
-            stable = self._algorithm.longest_step(max(1.0, curvature, largest_there))
+            stable = self.algorithm.longest_step(max(1.0, curvature, largest_there))
             longest = min(longest, stable / 2)
         tuned = replace(tuned, curvature=curvature)
         V = np.zeros_like(tuned.window.products)
         rule: NoiseRule = Heating(np.inf)
-        if self._target.groups:
+        if self.target.groups:
             tuned, V, rule = self._gradient(tuned, points, longest, rng, visit)
-        self._target.set_others(present)
+        self.target.set_others(present)
         pace = np.ones(len(coordinates.centre))
         if plan.step_size and plan.metric:
             if V.ndim == 2 and rule.matters(V, longest):
@@ -122,26 +122,26 @@ class Choice:
 
         The batch is large enough for the step size `h`, or nearly so.
         """
-        plan, lengths = self._plan, self._target.check_lengths()
+        plan, lengths = self.plan, self.target.check_lengths()
         q = tuned.coordinates.position(points)
         centres: dict[str, Array | None] = {
             "plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)
         }  # fmt: skip
         if plan.gradient != "auto":
             centres = {plan.gradient: centres[plan.gradient]}
-        precision = self._algorithm.noise_rule(np.inf, 1).precision
-        noises = measure_noise(self._target, tuned.coordinates, q, centres, rng, precision, visit)
+        precision = self.algorithm.noise_rule(np.inf, 1).precision
+        noises = measure_noise(self.target, tuned.coordinates, q, centres, rng, precision, visit)
         self._refuse_not_finite(q, noises)
-        sizes = tuple(self._target.batch_sizes)
+        sizes = tuple(self.target.batch_sizes)
         found = {name: self._of(noise, sizes) for name, noise in noises.items()}
         name = min(found, key=lambda name: COSTS[name] * largest(found[name]))
         noise, V = noises[name], found[name]
         residual = 1.0
-        if plan.noise or plan.absorbs_noise:
+        if plan.noise or self.algorithm.absorbs_noise:
             residual = min(1.0, max(UNCERTAINTY, 2 * noise.error))
             residual += (1 - residual) * noise.correlated
         room = (1 - STEP_SHARE) * plan.tolerance / residual * tuned.injected_noise
-        rule = self._algorithm.noise_rule(room, noise.count)
+        rule = self.algorithm.noise_rule(room, noise.count)
         if plan.batch_size:
             factor = rule.batch_factor(V, h)
             sizes = tuple(int(np.clip(n * factor, rule.smallest, LARGEST)) for n in sizes)
@@ -166,7 +166,7 @@ class Choice:
         left_out = max((noise.left_out for noise in noises.values()), key=len)
         if len(left_out) > len(q) / 2:
             often = f"So it is at {len(left_out)} of {len(q)} such points."
-            raise not_finite(self._target, q[left_out[0]], often)
+            raise not_finite(self.target, q[left_out[0]], often)
 
     def _behind(self, tuned: Tuned, q: Vector) -> Array:
         """Return points of the chain that lag behind `q` (k, d) by the period of SVRG's anchor."""
@@ -175,13 +175,13 @@ class Choice:
 
     def period(self, tuned: Tuned) -> int:
         """Return the draws between SVRG's anchors: as many inner steps as there are minibatches."""
-        lengths = self._target.check_lengths()
+        lengths = self.target.check_lengths()
         batches = max(n / size for n, size in zip(lengths, tuned.batch_sizes, strict=True))
-        return max(1, round(batches / self._steps))
+        return max(1, round(batches / self.steps))
 
     def _of(self, noise: RowNoise, sizes: Sequence[int]) -> Array:
         """Return V of batches of `sizes` from this source."""
-        lengths = self._target.check_lengths()
+        lengths = self.target.check_lengths()
         shares = [self._source.share(n, size) for n, size in zip(lengths, sizes, strict=True)]
         return noise.of(sizes, shares)
 
@@ -190,7 +190,7 @@ class Choice:
         low, high = 1e-12, 1.0
         for _ in range(50):
             middle = np.sqrt(low * high)
-            if self._algorithm.step_bias(middle, curvature) <= STEP_SHARE * self._plan.tolerance:
+            if self.algorithm.step_bias(middle, curvature) <= STEP_SHARE * self.plan.tolerance:
                 low = middle
             else:
                 high = middle

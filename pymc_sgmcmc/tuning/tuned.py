@@ -89,8 +89,6 @@ class Plan:
         "auto", "plain", "control_variate" or "svrg".
     tolerance : float
         Tolerance of the relative error of a posterior variance.
-    absorbs_noise : bool
-        Whether the sampler absorbs noise that is not subtracted.
     """
 
     step_size: bool
@@ -99,4 +97,3 @@ class Plan:
     noise: bool
     gradient: str
     tolerance: float
-    absorbs_noise: bool

@@ -13,14 +13,11 @@ import pytensor
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.metric import square_root
 from pymc_sgmcmc._utils.types import Array, Vector
-from pymc_sgmcmc.dynamics.algorithm import Algorithm
-from pymc_sgmcmc.posterior.batch_sources import BatchSource
-from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.degenerate import refuse_degenerate
 from pymc_sgmcmc.tuning.locate import Locator, locate
 from pymc_sgmcmc.tuning.reach import within_reach
-from pymc_sgmcmc.tuning.tuned import Plan, Tuned
+from pymc_sgmcmc.tuning.tuned import Tuned
 from pymc_sgmcmc.tuning.windows import Window, typical_points
 
 __all__ = ["Tuner"]
@@ -30,42 +27,22 @@ FAR = 1e4
 
 
 class Tuner:
-    """Tuner of the quantities in `plan`.
+    """Tuner of the quantities in the plan of `choice`.
 
     Parameters
     ----------
-    target : Target
-    source : BatchSource
-    plan : Plan
-    algorithm : Algorithm
-        The algorithm that is tuned: its bias, its longest step, and the noise that its gradients
-        may have.
-    steps : int
-        Number of inner steps a draw.
+    choice : Choice
+        What chooses the gradient, the batch size and the step size.
     locator : Locator
         Search for the region of high posterior density.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        source: BatchSource,
-        plan: Plan,
-        algorithm: Algorithm,
-        steps: int,
-        locator: Locator = locate,
-    ):
-        self._locator = locator
-        self._target, self._plan, self._algorithm, self._steps = target, plan, algorithm, steps
-        self._choice = Choice(target, source, plan, algorithm, steps)
+    def __init__(self, choice: Choice, locator: Locator = locate):
+        self._choice, self._locator = choice, locator
+        self._target, self._plan, self._algorithm = choice.target, choice.plan, choice.algorithm
 
-    def start(
-        self, tuned: Tuned, q: Vector, injected_noise: float, rng: np.random.Generator
-    ) -> Tuned:
-        """Locate the posterior from `q`, and measure noise and curvature there.
-
-        `injected_noise`: the noise that the sampler injects, as a rate; gradients add h V / 2.
-        """
+    def start(self, tuned: Tuned, q: Vector, rng: np.random.Generator) -> Tuned:
+        """Locate the posterior from `q`, and measure noise and curvature there."""
         before = self._target.rows_evaluated
         located = self._locator(self._target, q, rng, tuned.coordinates.metric)
         refuse_degenerate(self._target, q, located)
@@ -75,7 +52,7 @@ class Tuner:
             coordinates = within_reach(self._target, located.coordinates, points)
         tuned = replace(
             tuned,
-            injected_noise=injected_noise,
+            injected_noise=self._algorithm.injected_noise(),
             decrement=located.decrement,
             in_first_window=True,
         )
@@ -125,9 +102,8 @@ class Tuner:
 
     def _charged(self, tuned: Tuned) -> Tuned:
         """Return `tuned` with the cost of one more draw."""
-        rows = (
-            self._steps * (sum(tuned.batch_sizes) or 1) * (2 if tuned.uses_control_variate else 1)
-        )
+        gradients = self._choice.steps * (2 if tuned.uses_control_variate else 1)
+        rows = gradients * (sum(tuned.batch_sizes) or 1)
         return replace(tuned, row_gradients=tuned.row_gradients + rows)
 
     def _centred(self, tuned: Tuned, coordinates: Coordinates) -> Tuned:

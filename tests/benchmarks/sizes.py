@@ -110,9 +110,7 @@ def measure(n, draws, seed):
     ess = float(az.ess(idata)["beta"].min())
     stats, beta = idata.sample_stats.isel(chain=0, draw=-1), idata.posterior["beta"].values[0]
     wanted = tuning + drawing * EFFECTIVE / ess + end
-    gradients = (
-        int(stats.batch_size) * (2 if stats.control_variate else 1) * step.settings.steps_per_draw
-    )
+    gradients = int(stats.batch_size) * (2 if stats.control_variate else 1) * step.chain.parts.steps
     return (
         f"{n:,}",
         f"{cold:.0f}, {warm:.1f}",

@@ -1,6 +1,7 @@
 """Excursions that no stationary chain makes are divergences while they are still finite."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -30,14 +31,14 @@ def output(**facts):
 
 
 def bounds(**facts):
-    given = {"size": 3, "dimension": 3, "heat": 1.0, "friction": 1.0, "temperature": 1.0,
-             "mass": 4.0, "learned": True}  # fmt: skip
-    return Bounds.of_chain(**given | facts)
+    given = {"noise": np.zeros(3), "dimension": 3, "heat": 1.0, "expected_friction": 1.0,
+             "temperature": 1.0, "thermal_mass": 4.0, "learned_metric": True}  # fmt: skip
+    return Bounds.of_chain(SimpleNamespace(**given | facts))
 
 
 @pytest.mark.parametrize("d", [1, 3, 50, 10_000])
 def test_the_chances_of_a_false_alarm_are_those_stated(d):
-    found = bounds(size=d, dimension=d)
+    found = bounds(noise=np.zeros(d), dimension=d)
     quantile = found.energy / ENERGY_ROOM
     assert stats.chi2.sf(quantile, d) == pytest.approx(ENERGY_CHANCE, rel=1e-3)
     spread = found.most_friction - 100.0, -1.0 - found.least_friction
@@ -48,7 +49,7 @@ def test_the_chances_of_a_false_alarm_are_those_stated(d):
 
 
 def test_what_is_not_known_bounds_nothing():
-    assert bounds(heat=np.nan, friction=None, learned=False) == UNBOUNDED
+    assert bounds(heat=np.nan, expected_friction=None, learned_metric=False) == UNBOUNDED
     nothing = output(kinetic=np.nan, largest_energy=np.nan, friction=np.nan)
     assert not bounds().exceeded(nothing) and not UNBOUNDED.exceeded(output(reach=1e300))
 

@@ -37,20 +37,17 @@ D, STEPS = 3, 10
 def parts_of(**facts):
     """The parts of a chain that a monitor asks: exact gradients, a constant step size."""
     target = SimpleNamespace(size=D, groups=(), batch_sizes=(), coordinate=lambda k: f"q[{k}]")
-    settings = dict.fromkeys(
-        ("normals", "starts", "tuner", "untuned", "step_size", "every", "jitter")
-    ) | {
+    settings = dict.fromkeys(("normals", "starts", "tuner", "untuned", "every")) | {
         "name": "sghmc",
         "target": target,
         "algorithm": UnderdampedLangevin().in_setting(Setting(D, Space([FLAT], [(D,)]))),
         "source": SimpleNamespace(independent=True, start=None),
-        "estimator": SimpleNamespace(moves=False),
-        "kernel": SimpleNamespace(carried=["p"]),
-        "plan": SimpleNamespace(metric=False),
+        "estimator": SimpleNamespace(metric=None),
+        "kernel": SimpleNamespace(carried=["p"], constant=True),
+        "plan": SimpleNamespace(metric=False, tolerance=0.05),
         "schedule": Constant(0.1),
         "places": np.arange(D),
         "steps": STEPS,
-        "tolerance": 0.05,
     }
     return Parts(**settings | facts)
 
@@ -197,7 +194,7 @@ def inputs_of(**facts):
     settings = {
         "where": "x, draw 7", "target": target, "tuned": tuned, "width": width,
         "noise": np.full(3, 0.2), "tolerance": 0.05, "temperature": 1.0,
-        "expected_friction": None, "duration": 0.0, "plain_noise": None, "largest_energy": 0.0,
+        "expected_friction": None, "duration": 0.0, "plain_noise": None,
         "dimension": 3, "has_width": True, "stationary": True, "located": True,
         "learned_metric": True, "thermal_mass": np.nan,
     }  # fmt: skip

@@ -19,6 +19,8 @@ from tests.tiers import statistics_but
 SIZE = 2**22 + 1  # odd, and in several pieces
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
+pytestmark = pytest.mark.compiled  # by Numba, at the first call in a process
+
 
 def rng(seed=0):
     return np.random.default_rng(seed)
@@ -46,7 +48,6 @@ def check_normal(z):
 
 
 @pytest.mark.statistics
-@pytest.mark.compiled
 @DTYPES
 def test_they_are_normal(dtype):
     check_normal(many(dtype).astype(float))
@@ -86,7 +87,6 @@ def test_philox_has_the_words_of_its_authors(counter, key, words):
     assert [f"{word:08x}" for word in out] == words.split()
 
 
-@pytest.mark.compiled
 @DTYPES
 def test_box_muller_is_the_transform_of_its_authors(dtype):
     """Its radius is that of the first word, and its angle is uniform in the second."""
@@ -120,7 +120,6 @@ def test_integers_are_upper_halves_of_products(bound):
     assert out.tolist() == [word * bound >> 64 for word in words.tolist()]
 
 
-@pytest.mark.compiled
 @DTYPES
 @pytest.mark.parametrize("size", [1, MANY - 1, MANY + 1, 2 * PIECE + 3])
 def test_all_are_filled(dtype, size):
@@ -138,7 +137,6 @@ def test_few_are_those_of_numpy(dtype):
     np.testing.assert_array_equal(drawn, rng(3).standard_normal((4, 1, 5), dtype))
 
 
-@pytest.mark.compiled
 @DTYPES
 @pytest.mark.parametrize("size", [11, 2 * MANY])
 def test_a_seed_gives_the_same_again_and_others_later(dtype, size):
@@ -151,7 +149,6 @@ def test_a_seed_gives_the_same_again_and_others_later(dtype, size):
     assert np.mean(draws[0] == noise.draw(rng(8), 10, 0, (3, 1, size))) < 0.001
 
 
-@pytest.mark.compiled
 @DTYPES
 @pytest.mark.parametrize("kept", [True, False])
 def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
@@ -174,7 +171,6 @@ def test_what_is_made_ahead_is_the_same(dtype, kept, monkeypatch):
     assert [of is here for of in made] == [True, False] + [True] * (not kept)
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize(
     "kwargs", statistics_but([{"batches": "epochs"}], [{}, {"batches": "epochs"}])
 )
@@ -261,7 +257,6 @@ def test_keys_and_streams_have_numbers_of_their_own(dtype):
     assert np.abs(np.corrcoef(draws)[np.triu_indices(3, 1)]).max() < 4.5 / np.sqrt(MANY)
 
 
-@pytest.mark.compiled
 def test_code_that_cannot_be_kept_is_compiled_anew(monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")

@@ -47,7 +47,7 @@ def test_a_locator():
 
     tuner = simple_tuner(target, locator=exact)
     untuned = Tuned.untuned((), Coordinates(np.zeros(1), identity(1, dense=True)))
-    tuned = tuner.start(untuned, np.zeros(1), 1.0, np.random.default_rng(0))
+    tuned = tuner.start(untuned, np.zeros(1), np.random.default_rng(0))
     assert calls == [untuned.coordinates.metric] and tuned.decrement == 0.0
     np.testing.assert_allclose(tuned.coordinates.centre, 2 * X @ X / (1 + X @ X))
     np.testing.assert_allclose(tuned.curvature, 1.0, rtol=1e-4)  # z is about N(0, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from pymc_sgmcmc import plot_check
 from pymc_sgmcmc._utils.significance import ALPHA, critical
-from pymc_sgmcmc.model.unconstrain import FlatDraws, flat_draws
+from pymc_sgmcmc.model.unconstrain import FlatDraws, Unconstrain
 from pymc_sgmcmc.posterior import evaluation
 from pymc_sgmcmc.results.check import Checker, check
 from pymc_sgmcmc.results.exact_gradients import ExactGradients, thinned
@@ -243,7 +243,7 @@ def mixed():
 
 def test_unconstrained_values(mixed):
     given = draw_mixed()
-    draws = flat_draws(posterior_of(**given), mixed)
+    draws = Unconstrain(mixed)(posterior_of(**given))
     assert draws.names == (
         "sigma_log__", "low", "u_interval__[0]", "u_interval__[1]", "w_simplex__[0]",
         "w_simplex__[1]",
@@ -263,7 +263,7 @@ def test_unconstrained_values(mixed):
 @pytest.mark.statistics
 def test_gradients_are_those_of_pymc(mixed, monkeypatch):
     monkeypatch.setattr(evaluation, "CHUNK", 150)  # several chunks, the last one short
-    draws = flat_draws(posterior_of(**draw_mixed()), mixed)
+    draws = Unconstrain(mixed)(posterior_of(**draw_mixed()))
     index = [0, 7, 31, 59]
     gradients = ExactGradients(mixed, backend=INTERPRETED).gradients(draws, index)
     dlogp = mixed.compile_dlogp(mode=PYTHON)
@@ -277,7 +277,7 @@ def test_dependent_rows_are_taken_at_once():
         rho = pm.Normal("rho", 0, 1)
         pm.AR("y", rho=rho[None], sigma=1.0, init_dist=pm.Normal.dist(),
               observed=np.random.default_rng(7).normal(size=300))  # fmt: skip
-    draws = flat_draws(posterior_of(rho=np.random.default_rng(8).normal(size=(2, 10))), model)
+    draws = Unconstrain(model)(posterior_of(rho=np.random.default_rng(8).normal(size=(2, 10))))
     gradients = ExactGradients(model).gradients(draws, [0, 15])
     y = np.asarray(model.rvs_to_values[model["y"]].data)
     rho = draws.flat()[[0, 15], 0]
@@ -311,11 +311,11 @@ def test_missing_and_mismatched_variables(regression, mixed):
     given = draw_mixed()
     del given["sigma"], given["k"]
     with pytest.raises(ValueError, match=r"lacks the free variables \['sigma', 'k'\].*var_names"):
-        flat_draws(posterior_of(**given), mixed)
+        Unconstrain(mixed)(posterior_of(**given))
     with pytest.raises(ValueError, match=r"'beta' has shape \(5,\) in the posterior, and \(6,\)"):
-        flat_draws(posterior_of(beta=np.zeros((2, 10, 5))), regression.model)
+        Unconstrain(regression.model)(posterior_of(beta=np.zeros((2, 10, 5))))
     with pytest.raises(ValueError, match="without a posterior"):
-        flat_draws({}, regression.model)
+        Unconstrain(regression.model)({})
 
 
 def test_discrete_model_has_nothing_to_check():

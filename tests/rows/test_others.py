@@ -14,7 +14,7 @@ import xarray as xr
 
 from pymc_sgmcmc import MALA, SGHMC, SGNHT, Gibbs
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
-from pymc_sgmcmc.model.unconstrain import flat_draws
+from pymc_sgmcmc.model.unconstrain import Unconstrain
 from pymc_sgmcmc.posterior.batch_sources import SOURCES, Blocks
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
@@ -160,19 +160,19 @@ def test_control_variates_are_left_out_and_refused_by_name(way):
     target = target_of(model_of(way), rows_of(way))
     given = {"batch_size": BATCH, "batches": "auto", "metric": "auto", "noise_estimate": "auto"}
     settings = Arguments(**given, gradient="auto")
-    plan = settings.plan(target.model, target, absorbs_noise=True)
+    plan = settings.plan(target.model, target)
     assert plan.gradient == "plain"
     (var,) = target.shared
     for gradient in ("control_variate", "svrg"):
         settings = Arguments(**given, gradient=gradient)
         with pytest.raises(ValueError, match=rf"gradient='{gradient}'.*'{var.name}'"):
-            settings.plan(target.model, target, absorbs_noise=True)
+            settings.plan(target.model, target)
 
 
 def tuner_of(target):
     given = {"batch_size": BATCH, "batches": "random", "gradient": "auto", "metric": "auto"}
     settings = Arguments(noise_estimate="auto", **given)
-    plan = settings.plan(target.model, target, absorbs_noise=False)
+    plan = settings.plan(target.model, target)
     return simple_tuner(target, plan)
 
 
@@ -219,7 +219,7 @@ def test_gradients_of_check_are_those_of_each_draw():
     z, mu = rng.integers(2, size=(1, 6, N)), rng.normal(size=(1, 6))
     data = xr.Dataset({"mu": (("chain", "draw"), mu), "other": (("chain", "draw", "row"), z)})
     idata = type("Drawn", (), {"posterior": data})
-    flat = flat_draws(idata, model)
+    flat = Unconstrain(model)(idata)
     got = ExactGradients(model, backend=INTERPRETED).gradients(flat, range(6), progressbar=False)
     sign = 1 - 2 * z[0]
     expected = mu[0] / 100 + np.sum(mu[0][:, None] - sign * Y, axis=1)

@@ -183,7 +183,7 @@ def test_a_divergence_halves_the_step_size_and_starts_the_window_anew():
     with pm.Model():
         pm.Normal("q", shape=2)
         step = SGHMC()
-    chain = step.chain.parts.tuner.start(step.state.tuned, np.zeros(2), 1.0, rng)
+    chain = step.chain.parts.tuner.start(step.state.tuned, np.zeros(2), rng)
     for _ in range(90):
         chain = step.chain.parts.tuner.learn(chain, rng.standard_normal(2), rng)
     cut = step.chain.parts.tuner.learn(chain, None, rng)
