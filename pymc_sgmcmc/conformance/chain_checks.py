@@ -26,6 +26,11 @@ HUGE, TINY = 1e200, 1e-3
 def check_construction(subject: Subject) -> str:
     """Check that a step method can be made."""
     model, step = subject.built
+    if step.chain.parts.tuner is not None:
+        raise Failed(
+            "Some settings are to be tuned, and chains are compared that are not: give metric, "
+            "noise_estimate, batch_size and gradient, or leave out what is 'auto'."
+        )
     return f"A step method for {', '.join(rv.name for rv in model.free_RVs)} was made: {step.name}."
 
 
@@ -55,6 +60,10 @@ def check_stats(subject: Subject) -> str:
         kinds = {np.dtype(dtype).kind, stored[name].dtype.kind} if name in own else set()
         if len(kinds) > 1:
             raise Failed(f"pm.sample stored {name!r} as {stored[name].dtype}, not as {dtype}.")
+    if not (np.isfinite(stored["minibatch_logp"]).all() and (stored["grad_norm"] > 0).all()):
+        raise Failed(
+            "The stat minibatch_logp is not finite, or grad_norm is 0: U was not followed."
+        )
     h = float(stored["step_size"].values.ravel()[-1])
     if not np.isclose(h, subject.settings["step_size"]):
         raise Failed(f"The stat step_size is {h}, and it was given another.")
@@ -184,7 +193,9 @@ def check_divergences(subject: Subject) -> str:
         if moved and step.state.draw > 1:
             raise Failed(f"A draw at step_size {HUGE:g} has moved, and it should be repeated.")
         start = point
-        if not all(np.isfinite(value).all() for value in step.state.carried):
+        carried = step.chain.parts.carried(step.state)
+        kept = whole.algorithm.kept_energy  # computed anew at the next draw
+        if not all(np.isfinite(v).all() for name, v in carried.items() if name not in kept):
             raise Failed(
                 "After a divergence carried variables are not finite: `initial_state` must not "
                 "take over what failed, and `learned_state` name only what is finite."

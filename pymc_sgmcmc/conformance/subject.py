@@ -88,13 +88,12 @@ class Subject:
     @cached_property
     def bare(self) -> Algorithm:
         """The algorithm alone, in the setting of the model: nothing is built, or compiled."""
+        algorithm, shared, model = self.sampler, self.settings, self.model()
         if isinstance(self.sampler, type):
-            own, shared = self.cls.complete(*split_arguments(self.cls, self.settings))
+            with model:  # some look whether it has a pm.Minibatch
+                own, shared = self.cls.complete(*split_arguments(self.cls, self.settings))
             algorithm = self.cls.algorithm_class(**own)
-        else:
-            algorithm, shared = self.sampler, self.settings
-        point = self.model().initial_point()
-        size = sum(np.size(value) for value in point.values())
+        size = sum(np.size(value) for value in model.initial_point().values())
         temperature = shared.get("temperature", 1.0)
         return algorithm.in_setting(
             Setting(size=size, space=Space([FLAT], [(size,)]), temperature=temperature)

@@ -29,9 +29,6 @@ class GeodesicNoseHoover(Thermostatted):
     def heat_bath(self):
         return Scalar(self.space.dimension)
 
-    def variance_inflation(self, rate, context):
-        return 0 * rate
-
     def update(self, q, p, xi, *, grad, h, noise, diffusion, temperature, mass):
         return split(
             spelled(self.integrator, thermostat=True), q, self.space.tangent(q, p), xi,

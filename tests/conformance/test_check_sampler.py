@@ -129,6 +129,7 @@ class Accepting(Right):
     """Every draw is accepted, and what it carries is added to the next."""
 
     accepts_draws = True
+    kept_energy = ("u",)
 
     def initial_state(self, rng, context):
         return {"u": np.nan, "more": 0.0}
