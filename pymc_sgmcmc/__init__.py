@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from pymc_sgmcmc._utils.metric import Metric
 from pymc_sgmcmc.chain.stored_sums import running_sums
+from pymc_sgmcmc.conformance.check_sampler import check_sampler
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.annealing import Annealing, GeometricAnnealing, PowerAnnealing
 from pymc_sgmcmc.dynamics.schedules import Constant, CyclicalCosine, Polynomial, Schedule
@@ -85,6 +86,7 @@ __all__ = [
     "SteinDiscrepancy",
     "autocorrelation_time",
     "check",
+    "check_sampler",
     "compare",
     "full_data",
     "gSGNHT",

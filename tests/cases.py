@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -27,10 +28,14 @@ from pymc_sgmcmc import (
     PowerAnnealing,
     Recipe,
     Santa,
+    check_sampler,
     gSGNHT,
 )
+from pymc_sgmcmc.conformance.subject import begin, walk
 from pymc_sgmcmc.distributions import UniformSphere, VonMisesFisher
-from pymc_sgmcmc.step.pymc_versions import ChainStep
+
+__all__ = ["CASES", "DEFAULTS", "OTHERS", "TYPICAL", "Case", "begin", "built", "draws",
+           "regression", "sample", "walk"]  # fmt: skip
 
 N_ROWS = 40
 
@@ -82,11 +87,26 @@ class Case:
         words += [name for name in ("annealing", "gamma") if name in self.settings]
         return "-".join([self.cls.__name__, *words])
 
+    def arguments(self, **kwargs):
+        settings = {"batch_size": 5, **self.settings, **kwargs}
+        return {k: v for k, v in settings.items() if k not in self.fixed}
+
     def step(self, **kwargs):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Santa with annealing is an optimiser")
-            settings = {"batch_size": 5, **self.settings, **kwargs}
-            return self.cls(**{k: v for k, v in settings.items() if k not in self.fixed})
+        with optimisers():
+            return self.cls(**self.arguments(**kwargs))
+
+    def check(self, **kwargs):
+        """The report of `check_sampler` on the model of the case."""
+        with optimisers():
+            return check_sampler(self.cls, model=self.model, **self.arguments(**kwargs))
+
+
+@contextmanager
+def optimisers():
+    """Nothing is said of samplers that look for a mode."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Santa with annealing is an optimiser")
+        yield
 
 
 @cache
@@ -158,21 +178,3 @@ def sample(step, **kwargs):
 
 def draws(idata, name="beta"):
     return idata.posterior[name].values
-
-
-def begin(step, seed=5):
-    """Start a chain as pm.sample does, in either version of PyMC."""
-    rng = np.random.default_rng(seed)
-    if hasattr(ChainStep, "setup_chain"):
-        step.setup_chain(rng, 0, 100)
-    else:
-        step.set_rng(rng)
-    step.stop_tuning()
-
-
-def walk(step, point, n):
-    path = []
-    for _ in range(n):
-        point, _ = step.step(point)
-        path.append(np.concatenate([np.ravel(v) for v in point.values()]))
-    return point, np.array(path)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from pymc_sgmcmc._utils.constraints import Constraint
 from pymc_sgmcmc._utils.context import model_of
 
-__all__ = ["CheckedArguments", "check_fields", "check_given", "rows_of", "takes"]
+__all__ = ["CheckedArguments", "check_fields", "check_given", "refuse_unknown", "rows_of", "takes"]
 
 Rows = Mapping[str, Constraint | None]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,7 +40,7 @@ def takes(**rows: Constraint) -> Callable[[F], F]:
 
         def verify(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if not open_ended:
-                _refuse_unknown(function.__name__, kwargs, known)
+                refuse_unknown(function.__name__, kwargs, known)
             try:
                 given = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
@@ -97,7 +97,7 @@ class CheckedArguments:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         own = inspect.signature(cls.__init__).parameters
         positional = [p.name for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
-        _refuse_unknown(cls.__name__, kwargs, cls.argument_names())
+        refuse_unknown(cls.__name__, kwargs, cls.argument_names())
         _check(rows_of(cls), dict(zip(positional, args)) | kwargs)
         make = super().__new__
         if make is object.__new__:  # also of a copy in another process, where there is no model
@@ -106,7 +106,8 @@ class CheckedArguments:
         return make(cls, *args, **kwargs)
 
 
-def _refuse_unknown(where: str, given: Mapping[str, Any], known: list[str]) -> None:
+def refuse_unknown(where: str, given: Mapping[str, Any], known: list[str]) -> None:
+    """Raise TypeError if a name in `given` is not one of the `known` arguments."""
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1)

@@ -152,7 +152,7 @@ class Kernel:
             outputs_info=[*start.values(), pt.zeros_like(start["q"])],
             non_sequences=[*weights, *data.values(), *numbers.values(), step_sizes[0]],
             n_steps=step_sizes.shape[0],
-            mode=backend.one_function,
+            mode=backend.of_loops,
         )
         last = [path[-1] for path in paths]
         end, first = estimate(last[0], [row[-1] for row in rows], weights)[0], None

@@ -6,12 +6,13 @@ PyTensor alone compiles the graph then. A traceback would blame the user's model
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
 
 from pymc_sgmcmc.compile.pytensor_internals import cmodule, node_rewriter
 
-__all__ = ["SAID", "is_plain", "our_rewriter", "quiet_compiler", "say_fallback"]
+__all__ = ["SAID", "is_plain", "our_rewriter", "plainly", "quiet_compiler", "say_fallback"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
@@ -19,9 +20,26 @@ SAID: set[str] = set()
 """Reasons that this process has logged."""
 
 
+_PLAIN = "PYMC_SGMCMC_PLAIN"
+
+
 def is_plain() -> bool:
     """Return whether the environment variable ``PYMC_SGMCMC_PLAIN`` leaves our additions out."""
-    return os.environ.get("PYMC_SGMCMC_PLAIN", "0") not in ("", "0")
+    return os.environ.get(_PLAIN, "0") not in ("", "0")
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Leave our additions out meanwhile."""
+    before = os.environ.get(_PLAIN)
+    os.environ[_PLAIN] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_PLAIN]
+        else:
+            os.environ[_PLAIN] = before
 
 
 def our_rewriter(tracks):

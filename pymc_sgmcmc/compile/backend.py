@@ -4,7 +4,8 @@ import logging
 import multiprocessing
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,7 @@ from pytensor.graph.basic import Variable
 from threadpoolctl import ThreadpoolController
 
 from pymc_sgmcmc._utils.validation import one_of
-from pymc_sgmcmc.compile.additions import is_plain, quiet_compiler, say_fallback
+from pymc_sgmcmc.compile.additions import is_plain, plainly, quiet_compiler, say_fallback
 from pymc_sgmcmc.compile.c_linker import OneFunction
 from pymc_sgmcmc.compile.c_loop import LOOP
 from pymc_sgmcmc.compile.c_subgraph import AS_ONE, as_one
@@ -27,6 +28,7 @@ from pymc_sgmcmc.compile.pytensor_internals import (
     JITLinker,
     Mode,
     NumbaLinker,
+    PerformLinker,
     get_default_mode,
     get_mode,
     link,
@@ -34,8 +36,8 @@ from pymc_sgmcmc.compile.pytensor_internals import (
 from pymc_sgmcmc.compile.scatter_add import ADD_AT
 from pymc_sgmcmc.compile.sum_of_squares import SQUARE_SUMS
 
-__all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "interpreted", "one_thread_in_workers",
-           "register_numba_code_by_default"]  # fmt: skip
+__all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "interpreted", "interpreting",
+           "one_thread_in_workers", "register_numba_code_by_default"]  # fmt: skip
 
 _log = logging.getLogger("pymc.sgmcmc")
 
@@ -116,6 +118,12 @@ class Backend:
         if self.compile_kwargs["mode"] != "CVM" or is_plain():
             return None
         return plain_mode(Mode(OneFunction(), "fast_run")).including(*FASTER_C)
+
+    @property
+    def of_loops(self) -> Mode | str | None:
+        """Mode of the inner graph of a loop; None: PyTensor's, which is C unless all is Numba."""
+        in_python = isinstance(self.plain.linker, PerformLinker)
+        return "FAST_COMPILE" if in_python else self.one_function
 
     @property
     def plain(self) -> Mode:
@@ -204,6 +212,13 @@ class Backend:
         """Import the modules that Numba needs for this package's operations (takes seconds)."""
         if self.is_numba:
             _import_numba_code()
+
+
+@contextmanager
+def interpreting() -> Iterator[dict[str, Any]]:
+    """Leave our additions out, and yield `compile_kwargs` with which kernels run in Python."""
+    with plainly():
+        yield {"mode": Mode(linker="py", optimizer="fast_compile")}
 
 
 def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):

@@ -19,7 +19,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.utils import MethodNotDefined
-from pytensor.link.basic import JITLinker
+from pytensor.link.basic import JITLinker, PerformLinker
 from pytensor.link.c import cmodule
 from pytensor.link.c.basic import CLinker, failure_code, struct_gen
 from pytensor.link.c.op import COp
@@ -42,6 +42,7 @@ __all__ = [
     "MethodNotDefined",
     "Mode",
     "NumbaLinker",
+    "PerformLinker",
     "Scan",
     "VMLinker",
     "call_parts",

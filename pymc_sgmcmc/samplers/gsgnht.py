@@ -5,11 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
 
 from pymc_sgmcmc._utils.constraints import Positive
-from pymc_sgmcmc._utils.types import Graph, Vector
+from pymc_sgmcmc._utils.types import Graph
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
 from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.momentum import Thermostatted
-from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.dynamics.splittings import split
 from pymc_sgmcmc.dynamics.thermostats import Scalar
 from pymc_sgmcmc.dynamics.words import spelled, splitting
@@ -34,9 +33,6 @@ class GeodesicNoseHoover(Thermostatted):
     @property
     def heat_bath(self) -> Scalar:
         return Scalar(self.space.dimension)
-
-    def variance_inflation(self, rate: Vector, context: Context) -> Vector:
-        return 0 * rate
 
     def update(
         self, q: Graph, p: Graph, xi: Graph, *, grad: Gradient, h: Graph, noise: Normals,

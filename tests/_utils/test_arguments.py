@@ -34,8 +34,8 @@ from pymc_sgmcmc.step.arguments import Arguments
 
 FOUND = {"Algorithm", "Check", "SteinDiscrepancy"}
 """What functions return, or users derive from, and no user makes."""
-FREE = {"sample_kwargs"}
-"""Handed on to PyMC."""
+FREE = {"sample_kwargs", "settings"}
+"""Handed on to PyMC, or to a step method."""
 NAMES = [name for name in pymc_sgmcmc.__all__ if name not in FOUND]
 SAMPLERS = pymc_sgmcmc.samplers.__all__
 EMBEDDED = ["RootDirichlet", "UniformSphere", "UniformStiefel", "VonMisesFisher"]
@@ -90,7 +90,7 @@ DRAWN = SimpleNamespace(posterior=xr.Dataset(), sample_stats=xr.Dataset())
 def required(public, name):
     """Good values of the arguments that must be given, but for `name`."""
     good = {
-        "step_size": 0.1, "root": len, "D": dict, "vars": None, "conditional": len,
+        "step_size": 0.1, "root": len, "D": dict, "vars": None, "conditional": len, "sampler": SGLD,
         "steps": object.__new__(SGLD),
         "a": 1.0, "initial": 1.0, "cycle": 5, "final": 2.0, "length": 9, "q": 0.5, "folder": "x",
         "draws": 5, "step": object.__new__(Resumable),

@@ -43,7 +43,10 @@ NAMES = {
         "node_rewriter": ("(tracks)", "rewrites of a node"),
     },
     "pytensor.graph.utils": {"MethodNotDefined": ("", "operations without C code")},
-    "pytensor.link.basic": {"JITLinker": ("", "backends that compile at the first call")},
+    "pytensor.link.basic": {
+        "JITLinker": ("", "backends that compile at the first call"),
+        "PerformLinker": ("", "kernels in Python, to compare with"),
+    },
     "pytensor.link.c": {"cmodule": ("", "silence where C code does not compile")},
     "pytensor.link.c.basic": {
         "CLinker": (

@@ -10,7 +10,6 @@ import pytest
 from pymc_sgmcmc import AMAGOLD, Gibbs
 from tests.cases import Case, draws, regression, sample
 from tests.helpers import noisy_posterior, score_mean
-from tests.samplers import test_conformance as conformance
 
 pytestmark = pytest.mark.statistics
 
@@ -78,16 +77,9 @@ def test_beside_a_step_method_that_moves_the_other_variable():
         score_mean(draws(idata, name)[0] ** 2, 1.0, 0.03, f"Var {name}")
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        conformance.test_a_seed_fixes_the_draws_and_chains_differ,
-        conformance.test_cores_and_start_methods_do_not_change_the_draws,
-        conformance.test_a_step_pickles_and_goes_on_as_the_original,
-    ],
-)
-def test_conformance(check):
-    check(CASE)
+def test_what_check_sampler_asks():
+    report = CASE.check()
+    assert report.passed, str(report)
 
 
 def test_what_remembers_the_chain_is_refused():

@@ -8,7 +8,6 @@ import pytest
 from pymc_sgmcmc import MALA, Gibbs, full_data
 from tests.cases import Case, draws, regression, sample
 from tests.helpers import prior_only, score_mean, score_variance, simulate, subject
-from tests.samplers import test_conformance as conformance
 
 pytestmark = pytest.mark.statistics
 
@@ -80,16 +79,9 @@ def test_it_tunes_itself_on_a_regression():
     assert np.all(np.abs(difference) < 0.15 * sd)
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        conformance.test_a_seed_fixes_the_draws_and_chains_differ,
-        conformance.test_cores_and_start_methods_do_not_change_the_draws,
-        conformance.test_a_step_pickles_and_goes_on_as_the_original,
-    ],
-)
-def test_conformance(check):
-    check(CASE)
+def test_what_check_sampler_asks():
+    report = CASE.check()
+    assert report.passed, str(report)
 
 
 def test_a_proposal_outside_of_the_support_is_rejected():

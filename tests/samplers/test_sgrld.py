@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from pymc_sgmcmc import SGRLD
-from tests.cases import draws, sample
+from tests.cases import begin, draws, sample, walk
 from tests.helpers import score_mean, simulate, subject
-from tests.samplers import test_conformance as conformance
 
 pytestmark = pytest.mark.statistics
 
@@ -107,8 +106,8 @@ def test_conformance():
         step = SGRLD(step_size=0.02, batch_size=10)
         one, two = sample(step), sample(step, cores=2)
     np.testing.assert_array_equal(draws(one), draws(two))
-    conformance.begin(step)
-    point, _ = conformance.walk(step, model.initial_point(), 3)
+    begin(step)
+    point, _ = walk(step, model.initial_point(), 3)
     assert (point["beta_log__"] != 0).all()
 
 
