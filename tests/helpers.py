@@ -334,6 +334,15 @@ def draw_rows_of(step, steps):
     return rows
 
 
+def changed(algorithm, **methods):
+    """An algorithm with some other methods, which are functions without self."""
+    kind = type(algorithm)
+    own = {name: staticmethod(method) for name, method in methods.items()}
+    twin = object.__new__(type(kind.__name__, (kind,), own))
+    vars(twin).update(vars(algorithm))
+    return twin
+
+
 def subject(step, *, update=None, target=None, state=None):
     """The kernel of a step method; or one with another `update`, target or carried state.
 
@@ -345,13 +354,17 @@ def subject(step, *, update=None, target=None, state=None):
     algorithm, coefficients = parts.algorithm, step.chain.frame.coefficients
     if update is None and target is None:
         return Subject(parts.kernel, step.target, coefficients, own, plan)
-    virial = algorithm.virial if state is None else lambda *_, **__: None
+    changes = {} if update is None else {"update": update}
+    if state is not None:
+        changes |= {"initial_state": lambda rng, context: state, "virial": lambda *_, **__: None}
     target, state = target or step.target, own if state is None else state
-    update, names = update or algorithm.update, plan(np.arange(1))
     estimator = Estimator(target, parts.source, None, control=False)
-    given = estimator, update, state, coefficients, algorithm.kinetic, virial, Backend("c")
     kernel = Kernel(
-        *(*given, names, {}),
+        estimator,
+        changed(algorithm, **changes),
+        step.chain.context(),
+        {},
+        Backend("c"),
         constant=False,
         leaps=False,
     )
