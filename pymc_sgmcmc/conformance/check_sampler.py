@@ -221,8 +221,8 @@ def check_sampler(
     >>> print(report)
     Check of the sampler Descent(): 1 failed
     <BLANKLINE>
-    update  failed ... `update` returns 2 variables, and it should return q and what
-                       `initial_state` names, []: name there all that is carried.
+    update  failed          `update` returns 2 variables, and it should return q and what
+                            `initial_state` names, []: name there all that is carried.
     """
     settings = {"step_size": step_size} | settings
     subject = Subject(sampler, settings, model)
