@@ -133,6 +133,7 @@ def test_a_random_batch_of_all_rows_holds_each_once():
     assert source.share(7, 7) == 0.0 and source.share(7, 6) == 1.0
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("steps", [MANY - 1, MANY + 1])  # of NumPy's generator, and of a key
 @pytest.mark.parametrize("n_rows", [1000, 2**33])
 def test_random_rows_are_those_of_a_seed_and_others_at_each_draw(steps, n_rows):
