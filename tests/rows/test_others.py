@@ -117,7 +117,7 @@ def test_what_only_the_prior_depends_on_leaves_control_variates_alone():
     assert target_of(model).others_in_batches() == []
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", statistics_but(["blocks"], SOURCES))
 @pytest.mark.parametrize("way", WAYS)
 def test_minibatches_see_the_present_values(way, kind):
     """The mean over all batches is the exact gradient, whatever other step methods drew."""

@@ -57,6 +57,7 @@ def test_numba_agrees(case):
     assert report.passed, str(report)
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 @typical
 def test_chains_in_workers_that_are_spawned_are_the_same(case):
@@ -397,6 +398,7 @@ def test_ctrl_c_keeps_the_draws():
     assert 5 <= draws(idata).shape[1] <= 8
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 def test_pymc_never_assigns_these_samplers_by_itself(model):
     with model:

@@ -67,6 +67,7 @@ def test_other_models_are_not():
         assert by_sgnht(sample(None, model=model, sgnht=SETTINGS))
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 def test_without_settings_it_tunes_itself():
     with regression(True):

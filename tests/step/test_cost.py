@@ -287,6 +287,7 @@ def test_trajectories_are_summed_once_a_draw_whatever_the_blocks(sampler, monkey
     np.testing.assert_allclose(parts.sums, whole.sums)
 
 
+@pytest.mark.compiled
 def test_importing_the_package_imports_nothing_slow_beside_pymc():
     """It may add 0.2 s; Numba, ArviZ and SciPy's statistics would add seconds."""
     slow = ("numba", "arviz", "matplotlib", "scipy.stats", "scipy.special")

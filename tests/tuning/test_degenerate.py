@@ -105,6 +105,7 @@ def test_posteriors_that_cannot_be_sampled(build, said):
     assert re.search(said, message), message
 
 
+@pytest.mark.statistics
 def test_columns_that_depend_on_each_other_are_refused_from_every_start():
     """The direction without curvature is known to rounding, which counts a billion sds away."""
     x, z, noise = np.random.default_rng(13).normal(size=(3, 2000))

@@ -226,6 +226,7 @@ def sample_of(stats):
     return type("Data", (), {"sample_stats": stats})
 
 
+@pytest.mark.statistics
 @pytest.mark.compiled
 @pytest.mark.parametrize("sampler", statistics_but([SGNHT], SAMPLERS))
 def test_a_chain_depends_on_its_seed_alone(sampler):
