@@ -152,7 +152,7 @@ def partition(target, seed=11):
     return list(zip(*parts, strict=True))
 
 
-@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("keeps", statistics_but([True], [False, True]))
 @pytest.mark.parametrize("ndim", statistics_but([1], [None, 1, 2]))
 @pytest.mark.parametrize("build", MODELS)
 def test_control_variates_are_unbiased(build, ndim, keeps):
