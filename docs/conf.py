@@ -47,8 +47,8 @@ numpydoc_validation_checks = {
 }
 numpydoc_validation_exclude = {
     # Methods say in sentences what they take.
-    r"\.(Algorithm|Metric|SGMCMC|Schedule|Annealing|Check)\.",
-    r"\.(Algorithm|Check|SteinDiscrepancy)$",  # read, not made: they have attributes
+    r"\.(Algorithm|Metric|SGMCMC|Schedule|Annealing|Check|SamplerReport)\.",
+    r"\.(Algorithm|Check|SamplerReport|SteinDiscrepancy)$",  # read, not made: they have attributes
     r"\.(RMSProp|Cooling|Context)$",  # parts, not made by users
     r"\.distributions\.",  # their signature is that of all distributions of PyMC
 }
