@@ -59,7 +59,10 @@ def ornstein_uhlenbeck(p: Graph, friction: Graph, diffusion: Operand, h: Graph, 
     affect the law of the result.
     """
     if getattr(friction, "ndim", 0) == 2:
-        friction, turn = pt.linalg.eigh(friction)
+        # `eigh` raises where a number is not finite, which is a divergence and no error.
+        finite = pt.invert(pt.isnan(friction) | pt.isinf(friction))
+        friction, turn = pt.linalg.eigh(pt.switch(finite, friction, 0.0))
+        p = pt.switch(pt.all(finite), p, np.nan)
         p, z = pt.dot(turn.T, p), pt.dot(turn.T, z)
         return pt.dot(turn, ornstein_uhlenbeck(p, friction, diffusion, h, z))
     x = h * friction

@@ -40,6 +40,7 @@ def model():
     return regression()
 
 
+@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")  # where one looks for it
 @pytest.mark.compiled
 @each
 def test_what_check_sampler_asks(case):

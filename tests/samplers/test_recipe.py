@@ -67,7 +67,7 @@ AS_RECIPES = {
 def test_direct_samplers_are_recipes(case):
     cls, settings, parts = AS_RECIPES[case]
     direct = poisson_step(cls, **settings)
-    recipe = poisson_step(Recipe, temperature=direct.settings.temperature, **parts)
+    recipe = poisson_step(Recipe, temperature=direct.algorithm.temperature, **parts)
     rng = np.random.default_rng(1)
     q, state = PRIOR_SD / 3, tuple(initial_state(direct, rng).values())
     rows = rng.integers(len(COUNTS), size=(20, 3))
