@@ -8,7 +8,6 @@ import pytensor
 from pymc_sgmcmc.compile.backend import interpreting
 from pymc_sgmcmc.conformance.report import Failed
 from pymc_sgmcmc.conformance.subject import Subject, begin, walk
-from pymc_sgmcmc.step.step_method import SGMCMC
 
 __all__ = ["check_backends", "check_float32"]
 
@@ -21,12 +20,12 @@ def check_backends(subject: Subject, backends: Sequence[str]) -> str:
     model = subject.built[0]
     with interpreting() as compile_kwargs:
         plain = subject.step(model, **subject.batches, compile_kwargs=compile_kwargs)
-        expected = _path(subject, plain)
+        expected = subject.path(plain, DRAWS)
     for backend in backends:
         step = subject.built[1]
         if backend != subject.settings.get("backend", "c"):
             step = subject.step(model, **subject.batches | {"backend": backend})
-        difference = np.abs(_path(subject, step) - expected)
+        difference = np.abs(subject.path(step, DRAWS) - expected)
         if not (difference <= ROUNDING * (1 + np.abs(expected))).all():
             raise Failed(
                 f"Draws of backend={backend!r} differ by {difference.max():.2g} from those of "
@@ -53,8 +52,3 @@ def check_float32(subject: Subject) -> str:
     if dtypes != {"float32"}:
         raise Failed(f"In single precision draws are {', '.join(sorted(dtypes))}.")
     return "A model in single precision is sampled in single precision."
-
-
-def _path(subject: Subject, step: SGMCMC) -> np.ndarray:
-    begin(step)
-    return walk(step, subject.built[0].initial_point(), DRAWS)[1]

@@ -74,7 +74,7 @@ def check_stats(subject: Subject) -> str:
 def check_seeds(subject: Subject) -> str:
     """Check that a seed fixes the draws, and that chains of two seeds differ."""
     _, step = subject.built
-    first, again, other = (_path(subject, step, seed) for seed in (3, 3, 4))
+    first, again, other = (subject.path(step, 2 * DRAWS, seed) for seed in (3, 3, 4))
     if not np.array_equal(first, again):
         raise Failed(
             "Two chains of one seed differ: take random numbers from `noise()`, and from the `rng` "
@@ -225,11 +225,6 @@ def _sampled(subject: Subject, *, draws: int = 2 * DRAWS, cores: int = 1):
             draws, step=step, tune=DRAWS, chains=2, cores=cores, random_seed=3, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-
-
-def _path(subject: Subject, step, seed: int) -> np.ndarray:
-    begin(step, seed)
-    return walk(step, subject.built[0].initial_point(), 2 * DRAWS)[1]
 
 
 def _start(subject: Subject) -> np.ndarray:

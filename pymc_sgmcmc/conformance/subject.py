@@ -101,6 +101,11 @@ class Subject:
             Setting(size=size, space=Space([FLAT], [(size,)]), temperature=temperature)
         )
 
+    def path(self, step: SGMCMC, draws: int, seed: int = 5) -> np.ndarray:
+        """Return the first draws of a chain from the model's initial point, (draws, d)."""
+        begin(step, seed)
+        return walk(step, self.built[0].initial_point(), draws)[1]
+
     def chain(self, **parts: Any) -> Chain:
         """Return a chain of the built step method, with other `parts`."""
         return Chain(replace(self.built[1].chain.parts, **parts))
