@@ -37,6 +37,7 @@ class Compilations:
 
     def __init__(self):
         self.seen = []
+        self._excused = 0
         from pytensor.link.c.cmodule import ModuleCache
 
         self._watch(ModuleCache, "module_from_key", "C")
@@ -54,9 +55,15 @@ class Compilations:
 
         def watched(this, *args, **kwargs):
             function = getattr(this, "py_func", None)  # of Numba
-            # ArviZ has functions that Numba compiles at their first call.
-            if not str(getattr(function, "__module__", None)).startswith("arviz"):
-                self.seen.append(language)
+            module = str(getattr(function, "__module__", None))
+            if self._excused or module.startswith("arviz"):
+                # ArviZ has functions that Numba compiles at their first call, with all they call.
+                self._excused += 1
+                try:
+                    return method(this, *args, **kwargs)
+                finally:
+                    self._excused -= 1
+            self.seen.append(f"{language} {getattr(function, '__qualname__', '')}".strip())
             return method(this, *args, **kwargs)
 
         watched.watched = True

@@ -25,6 +25,7 @@ def test_the_sampling_state_pickles_and_goes_on(case):
     np.testing.assert_array_equal(walk(step, point, 3)[1], walk(twin, point, 3)[1])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("case", DEFAULTS, ids=str)
 def test_zarr_trace(case, cores, tmp_path):
