@@ -115,9 +115,9 @@ def noise_without_control(
 
     `variance`: V with it.
     """
-    if not (state.tuned.uses_control_variate and variance.mean() > 0):
+    if not (state.tuned.order and variance.mean() > 0):
         return None
-    tuned = replace(frame.tuned, uses_control_variate=False)
+    tuned = replace(frame.tuned, order=0)
     fixed = fixed_inputs(parts, tuned, frame.lengths, frame.coefficients)
     plain = gradient_variance(parts, state, replace(frame, tuned=tuned, fixed=fixed), q)
     return float(plain.mean() / variance.mean())

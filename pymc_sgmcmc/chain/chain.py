@@ -153,7 +153,7 @@ class Chain:
             self._reported_data = True
         self._lengths = parts.target.examine()
         parts.source.refresh()
-        if state.tuned.uses_control_variate:
+        if state.tuned.order:
             anchor_gradient = parts.target.batched_gradient(state.tuned.anchor)
             state.tuned = replace(state.tuned, anchor_gradient=anchor_gradient)
         self._frame = None

@@ -188,8 +188,8 @@ class Kernel:
         numbers: Mapping[str, np.ndarray],
     ) -> list[np.ndarray]:
         """Return the inputs shared by many calls: W if there are groups, coefficients, numbers."""
-        given = ([weights] if len(weights) else []), coefficients.values(), numbers.values()
-        return [np.asarray(value, self.dtype) for value in chain(*given)]
+        given = chain([weights] if len(weights) else [], coefficients.values())
+        return [*(np.asarray(value, self.dtype) for value in given), *numbers.values()]
 
     def __call__(
         self,

@@ -27,6 +27,7 @@ STATS: dict[str, tuple[Any, Any]] = {
 TUNED_STATS: dict[str, tuple[Any, Any]] = {
     "batch_size": (np.int64, []),
     "control_variate": (bool, []),
+    "second_order": (bool, []),
     "svrg": (bool, []),
     "noise_fraction": (np.float64, []),
     "metric_condition": (np.float64, []),

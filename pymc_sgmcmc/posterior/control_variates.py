@@ -1,20 +1,25 @@
-"""Control variates: the gradient of a batch less that of its rows at an anchor.
+"""Control variates: the gradient of a batch less what its rows say of it near an anchor.
 
-With the gradient G on all rows at the anchor, ``g(q) - g(anchor) + G`` is unbiased (Baker et al.,
-2019). The ways to find ``g(anchor)`` differ in what they keep of each row.
+Of first order they say their gradient at the anchor. With the gradient G on all rows there,
+``g(q) - g(anchor) + G`` is unbiased (Baker et al., 2019). Of second order they say
+``g(anchor) + H (q - anchor)`` with their own second derivatives, and the second derivatives on all
+rows stand beside G: where posteriors are nearly normal, hardly any noise is left.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
+from scipy.sparse import csr_array
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
+from pymc_sgmcmc.compile.sparse_dot import sparse_dot
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
+from pymc_sgmcmc.posterior.row_hessian import LARGEST_DENSE
 from pymc_sgmcmc.posterior.target import Target
 
 __all__ = ["Batch", "ControlVariate", "GradientFrame", "control_variate_of"]
@@ -27,8 +32,8 @@ class GradientFrame(Protocol):
     ----------
     coordinates : Coordinates
         Centre and metric of z.
-    uses_control_variate : bool
-        Whether the control variate is on.
+    order : int
+        Of the control variate: 0 without, 1, or 2.
     anchor, anchor_gradient : array, shape (d,)
         The anchor of the control variate, and the gradient of the minibatched part of U there, on
         all rows.
@@ -37,7 +42,7 @@ class GradientFrame(Protocol):
     @property
     def coordinates(self) -> Coordinates: ...
     @property
-    def uses_control_variate(self) -> bool: ...
+    def order(self) -> int: ...
     @property
     def anchor(self) -> np.ndarray: ...
     @property
@@ -62,34 +67,37 @@ class ControlVariate(Protocol):
 
     Attributes
     ----------
-    by_row : frozenset of str
-        Names of the numbers that have an entry for each row of data, along their first axis.
+    any_length : frozenset of str
+        Names of the numbers that may have another length, along their first axis, at another time.
     """
 
-    by_row: frozenset[str]
+    any_length: frozenset[str]
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
-        """Return what is known at the anchor, by name, in shapes that stay but for `by_row`."""
+        """Return what is known at the anchor, by name, in shapes that stay but for `any_length`."""
 
     def less_anchor(
         self, gradient: TensorVariable, batch: Batch, numbers: Mapping, on: TensorVariable
     ) -> TensorVariable:
         """Return g(q) - on * g(anchor), (d,), where `gradient` is g(q).
 
+        Of second order, g(anchor) stands for ``g(anchor) + (H_rows - H) (q - anchor)``, where H is
+        the sum of the H_rows of all rows.
+
         `numbers`: variables for `numbers`; `on`: 1 or 0, whether the control variate is on.
         """
 
 
 def control_variate_of(target: Target, source: BatchSource) -> ControlVariate:
-    """Return the control variate for a target: with slopes, where the target keeps them."""
-    kind = AtAnchor if target.energy.predictors is None else KeptSlopes
+    """Return the control variate for a target: by predictors, if its rows have some."""
+    kind = AtAnchor if target.near_anchor is None else Expanded
     return kind(target, source)
 
 
 class AtAnchor:
     """Compute the gradient of the batch a second time, at the anchor."""
 
-    by_row: frozenset[str] = frozenset()
+    any_length: frozenset[str] = frozenset()
 
     def __init__(self, target: Target, source: BatchSource):
         self._groups = target.groups
@@ -108,37 +116,75 @@ class AtAnchor:
         return gradient - on * self._batched(numbers["anchor"], kept, batch.weights)[1]
 
 
-class KeptSlopes:
-    """Keep the slopes of each row in its predictors at the anchor: see `linear_predictors`."""
+class Expanded:
+    """Expand the energies of rows at the anchor in their predictors: see `near_anchor`.
+
+    The expansions of all rows are kept; of too many, those of a batch are made at each step.
+    """
 
     def __init__(self, target: Target, source: BatchSource):
-        self._target, self._source = target, source
-        self._names = [f"slopes_{group.name}" for group in target.groups]
-        self._slopes: list[np.ndarray] | None = None
-        self._arranged: dict[str, np.ndarray] = {}
-        self._less_anchor = target.energy.less_anchor()
-        self.by_row = frozenset(self._names)
+        assert target.near_anchor is not None
+        self._near, self._source, self._size = target.near_anchor, source, target.size
+        self._groups, self._energy = target.groups, target.energy
+        self._less = target.energy.less_expansions()
+        self._is_kept, self._is_curved = self._near.is_kept, self._near.is_curved
+        self._is_dense = target.size <= LARGEST_DENSE
+        self._names = [f"expansions_{group.name}" for group in target.groups]
+        self._known: tuple[tuple[Any, ...], dict[str, np.ndarray]] | None = None
+        kept = self._names if self._is_kept else []
+        sparse = () if self._is_dense else ("hessian_entries", "hessian_columns")
+        self.any_length = frozenset([*kept, *sparse])
 
     def numbers(self, of):
-        """Return the slopes of all rows at the anchor, as arranged by the source.
+        lengths = tuple(self._near.lengths())
+        asked = of.order, lengths, of.anchor.tobytes() if of.order else None
+        if self._known is None or self._known[0] != asked:
+            numbers = {"anchor": of.anchor, "second": np.asarray(of.order > 1, float)}
+            if self._is_kept:
+                numbers |= self._arranged(of)
+            if self._is_curved:
+                numbers |= self._hessian(of)
+            self._known = asked, numbers
+        return self._known[1]
 
-        Where the control variate is off, they are zeros or those of an earlier anchor.
-        """
-        slopes = self._slopes
-        if of.uses_control_variate:
-            slopes = self._target.row_slopes(of.anchor)
-        elif slopes is None or [*map(len, slopes)] != [*self._target.check_lengths()]:
-            widths = map(len, self._target.energy.predictors or ())
-            shapes = zip(self._target.check_lengths(), widths, strict=True)
-            slopes = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
-        if slopes is not self._slopes:
-            arranged = [self._source.arranged(array, k) for k, array in enumerate(slopes)]
-            self._slopes, self._arranged = slopes, dict(zip(self._names, arranged, strict=True))
-        return self._arranged
+    def _arranged(self, of: GradientFrame) -> dict[str, np.ndarray]:
+        """Return the expansions of all rows as arranged by the source; zeros if that is off."""
+        if of.order:
+            found = self._near.of_all(of.anchor, of.order)
+        else:
+            shapes = zip(self._near.lengths(), self._near.widths, strict=True)
+            found = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
+        arranged = [self._source.arranged(array, k) for k, array in enumerate(found)]
+        return dict(zip(self._names, arranged, strict=True))
+
+    def _hessian(self, of: GradientFrame) -> dict[str, np.ndarray]:
+        d = self._size
+        H = self._near.hessian(of.anchor) if of.order > 1 else None
+        if self._is_dense:
+            return {"hessian": np.zeros((d, d)) if H is None else H}
+        H = csr_array((d, d)) if H is None else H
+        names = ("hessian_entries", "hessian_columns", "hessian_starts")
+        types = (pytensor.config.floatX, "int32", "int64")
+        arrays = zip((H.data, H.indices, H.indptr), types, strict=True)
+        return dict(zip(names, (array.astype(dtype) for array, dtype in arrays), strict=True))
 
     def less_anchor(self, gradient, batch, numbers, on):
-        slopes = [
-            on * self._source.take(numbers[name], row)
-            for name, row in zip(self._names, batch.rows, strict=True)
-        ]
-        return self._less_anchor(batch.q, batch.slices, batch.weights, slopes)
+        if self._is_kept:
+            rows = zip(self._names, batch.rows, strict=True)
+            expansions = [self._source.take(numbers[name], row) for name, row in rows]
+        else:
+            expansions = self._energy.expansions(numbers["anchor"], batch.slices, numbers["second"])
+        expansions = [on * expansion for expansion in expansions]
+        less = self._less(batch.q, batch.slices, batch.weights, expansions)
+        if not self._is_curved:
+            return less
+        moved = batch.q - numbers["anchor"]
+        return less + on * self._product(numbers, moved)
+
+    def _product(self, numbers: Mapping, moved: TensorVariable) -> TensorVariable:
+        """Return H times `moved`, (d,)."""
+        if self._is_dense:
+            return numbers["hessian"] @ moved
+        names = ("hessian_entries", "hessian_columns", "hessian_starts")
+        matrix = [numbers[name] for name in names]
+        return sparse_dot(*matrix, pt.arange(self._size), moved[:, None])[:, 0]

@@ -10,7 +10,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
-from pymc_sgmcmc.posterior.linear_predictors import Predictor
+from pymc_sgmcmc.posterior.linear_predictors import Predictors
 from pymc_sgmcmc.rows.groups import RowGroup
 
 __all__ = ["EnergyGraph"]
@@ -28,8 +28,8 @@ class EnergyGraph:
         The elementwise log-densities that are not minibatched.
     groups : list of RowGroup
         The minibatched likelihoods.
-    predictors : list of list of Predictor, optional
-        Predictors of each group, where the slopes of rows are kept.
+    predictors : list of Predictors, optional
+        Predictors of each group, where all have some and they are wanted.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class EnergyGraph:
         shapes: Sequence[tuple[int, ...]],
         exact: Sequence[TensorVariable],
         groups: Sequence[RowGroup],
-        predictors: Sequence[Sequence[Predictor]] | None = None,
+        predictors: Sequence[Predictors] | None = None,
     ):
         self.vars, self.shapes, self.groups, self.predictors = vars, shapes, groups, predictors
         self.exact = exact
@@ -66,32 +66,55 @@ class EnergyGraph:
 
         return estimate
 
-    def less_anchor(self) -> Callable:
-        """Return ``estimate(q, slices, weights, slopes)``, where slopes are kept.
+    def less_expansions(self, exact_weight: Any = 1.0) -> Callable:
+        """Return ``estimate(q, slices, weights, expansions)``, where rows have predictors.
 
-        The estimate is the gradient of U at `q` minus the gradient of its minibatched part at an
-        anchor, (d,). `slopes`: values of `row_slopes` at the anchor, for the rows of the slices.
+        The estimate is the gradient of U at `q`, (d,), less what the `expansions` of the rows of
+        the slices say of it: `Predictors.expansion`, (n, width) for each group. Expansions that are
+        zero leave the gradient; without curvatures they are gradients at an anchor.
         """
-        weights, graphs = self._weights(), [self._gradient(self._exact)]
-        kept = [pt.matrix(dtype=pytensor.config.floatX) for _ in self.groups]
         assert self.predictors is not None
-        for predictors, weight, at_anchor in zip(self.predictors, weights, kept, strict=True):
-            for j, predictor in enumerate(predictors):
-                slopes = weight * (predictor.slope - at_anchor[:, j])
-                graphs.append(predictor.pull(slopes, self.vars))
+        weights, graphs = self._weights(), [self._gradient(exact_weight * self._exact)]
+        known = [pt.matrix(dtype=pytensor.config.floatX) for _ in self.groups]
+        for own, weight, expansion in zip(self.predictors, weights, known, strict=True):
+            columns = [expansion[:, j] for j in range(own.width)]
+            near = zip(own.slopes, own.slopes_near(columns, own.values), strict=True)
+            graphs.append(own.pull([weight * (slope - other) for slope, other in near], self.vars))
         gradient = [pt.add(*graphs)]
 
-        def estimate(q, slices, with_weights, slopes):
-            given = zip([*weights, *kept], [*with_weights, *slopes], strict=True)
+        def estimate(q, slices, with_weights, expansions):
+            given = zip([*weights, *known], [*with_weights, *expansions], strict=True)
             return self._at(q, slices | dict(given), gradient)[0]
 
         return estimate
 
-    def row_slopes(self, q: TensorVariable, slices: Mapping) -> list[TensorVariable]:
-        """Return the slopes of sliced rows in the predictors, (n, predictors) for each group."""
+    def row_derivatives(self, q: TensorVariable, slices: Mapping) -> list[TensorVariable]:
+        """Return values, slopes and curvatures of the predictors of sliced rows, by group.
+
+        As columns, (n, P + width).
+        """
+        return self._of_rows(q, slices, lambda own: [*own.values, *own.slopes, *own.curvatures])
+
+    def expansions(self, q: TensorVariable, slices: Mapping, second: Any) -> list[TensorVariable]:
+        """Return the expansions of sliced rows at `q`, (n, width) for each group.
+
+        `second`: a factor of the curvatures, 0 for expansions of first order.
+        """
+
+        def made(own: Predictors) -> list[TensorVariable]:
+            curvatures = [second * curvature for curvature in own.curvatures]
+            return own.expansion(own.values, own.slopes, curvatures)
+
+        return self._of_rows(q, slices, made)
+
+    def _of_rows(self, q, slices, columns: Callable) -> list[TensorVariable]:
         assert self.predictors is not None
-        graphs = [pt.stack([p.slope for p in own], axis=1) for own in self.predictors]
+        graphs = [pt.stack(columns(own), axis=1) for own in self.predictors]
         return self._at(q, slices, [graph.astype(pytensor.config.floatX) for graph in graphs])
+
+    def at_parts(self, slices: Mapping, graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
+        """Return graphs of `vars`, as they are, and of the slices."""
+        return clone_replace(list(graphs), slices, rebuild_strict=False)
 
     def _weights(self) -> list[TensorVariable]:
         dtype = pytensor.config.floatX

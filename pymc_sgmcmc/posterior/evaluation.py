@@ -47,6 +47,7 @@ class Evaluation:
 
     def __init__(self, energy: EnergyGraph, backend: Backend):
         self._groups, self._size = energy.groups, energy.size
+        self._widths = [own.width for own in energy.predictors or ()]
         self._function = self._batches = _compiled(energy, backend)
         if energy.groups and count_operations(energy) >= DEAR:
             self._batches = _compiled(energy.without_exact(), backend)
@@ -65,18 +66,26 @@ class Evaluation:
         weights: Sequence[float] | np.ndarray,
         rows: Sequence[np.ndarray],
         exact_weight: float = 1.0,
+        expansions: Sequence[np.ndarray] | None = None,
     ) -> tuple[float, np.ndarray]:
-        """Return U and its gradient on `rows` of each group, with one weight for each group."""
-        value, gradient, *_ = self._call(q, weights, rows, exact_weight)
+        """Return U and its gradient on `rows` of each group, with one weight for each group.
+
+        `expansions`: of the rows, where they have predictors; the gradient is less by them.
+        """
+        value, gradient, *_ = self._call(q, weights, rows, exact_weight, expansions)
         return float(value), np.asarray(gradient, dtype=np.float64)
 
-    def _call(self, q, weights, rows, exact_weight) -> list[np.ndarray]:
+    def _call(self, q, weights, rows, exact_weight, expansions=None) -> list[np.ndarray]:
         self.rows_evaluated += max(map(len, rows), default=1)
         function = self._function if exact_weight else self._batches
+        if expansions is None:
+            shapes = zip(map(len, rows), self._widths, strict=False)
+            expansions = [np.zeros(shape, self._dtype) for shape in shapes]
         return function(
             # Copy: Numba compiles again for an array that is read-only or not contiguous.
             *(np.array(number, self._dtype) for number in (q, exact_weight, *weights)),
             *(x for group, row in zip(self._groups, rows) for x in group.batch(row)),
+            *(np.array(expansion, self._dtype) for expansion in expansions),
         )
 
     def exact(
@@ -89,24 +98,39 @@ class Evaluation:
             value, gradient = value + more, gradient + slope
         return value, gradient
 
-    def with_slopes(
+    def by_rows(
         self, q: np.ndarray, lengths: np.ndarray
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the gradient of the minibatched part of U, and the slopes of all rows by group."""
-        gradient = np.zeros(self._size)
-        slopes: list[list[np.ndarray]] = [[] for _ in self._groups]
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """Go through all rows, where these have predictors: yield group, rows, and what they add.
+
+        That is the gradient of their part of U, (d,), and `EnergyGraph.row_derivatives`.
+        """
         for k, start, stop in self._chunks(lengths):
-            weights, rows = self._only(k, 1.0, np.arange(start, stop))
-            _, more, *found = self._call(q, weights, rows, 0.0)
-            gradient += more
-            slopes[k].append(found[k])
-        return gradient, [np.concatenate(found) for found in slopes]
+            rows = np.arange(start, stop)
+            _, gradient, *found = self._call(q, *self._only(k, 1.0, rows), 0.0)
+            yield k, rows, gradient, found[k]
+
+    def row_derivatives(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
+        """Return `EnergyGraph.row_derivatives` of rows of group k."""
+        return self._call(q, *self._only(k, 0.0, rows), 0.0)[2 + k]
 
     def on_group(
-        self, q: np.ndarray, k: int, rows: np.ndarray, weight: float = 1.0
+        self,
+        q: np.ndarray,
+        k: int,
+        rows: np.ndarray,
+        weight: float = 1.0,
+        expansion: np.ndarray | None = None,
     ) -> tuple[float, np.ndarray]:
-        """Return the part of U from `rows` of group k, times `weight`, and its gradient."""
-        return self.on_rows(q, *self._only(k, weight, rows), 0.0)
+        """Return the part of U from `rows` of group k, times `weight`, and its gradient.
+
+        `expansion`: of the rows; the gradient is less by it.
+        """
+        given = None
+        if expansion is not None:
+            given = [np.zeros((1, width), self._dtype) for width in self._widths]
+            given[k] = expansion
+        return self.on_rows(q, *self._only(k, weight, rows), 0.0, given)
 
     def parts(self, lengths: np.ndarray, exact_weight: float = 1.0) -> list[Part]:
         """Return functions of q whose values and gradients add up to those of U."""
@@ -140,9 +164,10 @@ class Evaluation:
 
 
 def _compiled(energy: EnergyGraph, backend: Backend) -> CompiledGraph:
-    """Compile U, its gradient, and slopes if they are kept.
+    """Compile U, its gradient, and the derivatives of rows in predictors, where there are some.
 
-    Inputs are q, the weight of the exact part, the weight of each group, and the batch of each.
+    Inputs are q, the weight of the exact part, the weight of each group, the batch of each, and the
+    expansions of their rows.
     """
     dtype, groups = pytensor.config.floatX, energy.groups
     q = pt.vector("q", dtype=dtype, shape=(energy.size,))
@@ -151,9 +176,12 @@ def _compiled(energy: EnergyGraph, backend: Backend) -> CompiledGraph:
     rows = [group.inputs() for group in groups]
     slices = {k: v for group, row in zip(groups, rows) for k, v in group.slices(row).items()}
     outputs = energy.estimator(exact_weight)(q, slices, weights)
+    expansions = [pt.matrix(dtype=dtype) for _ in energy.predictors or ()]
     if energy.predictors is not None:
-        outputs += energy.row_slopes(q, slices)
-    return CompiledGraph([q, exact_weight, *weights, *chain(*rows)], outputs, backend)
+        less = energy.less_expansions(exact_weight)
+        outputs = [outputs[0], less(q, slices, weights, expansions)]
+        outputs += energy.row_derivatives(q, slices)
+    return CompiledGraph([q, exact_weight, *weights, *chain(*rows), *expansions], outputs, backend)
 
 
 def count_operations(energy: EnergyGraph) -> int:

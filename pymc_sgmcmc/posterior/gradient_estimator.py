@@ -19,6 +19,8 @@ from pymc_sgmcmc.posterior.target import Target
 
 __all__ = ["Estimate", "Estimator", "symbols_of"]
 
+INDICES = ("int32", "int64")
+
 Estimate: TypeAlias = Callable[
     [TensorVariable, Sequence[TensorVariable], Sequence[TensorVariable]],
     tuple[TensorVariable, TensorVariable],
@@ -51,21 +53,31 @@ class Estimator:
         self._variate = control_variate_of(target, source) if control and target.groups else None
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
-        """Return the inputs of `bind`, by name."""
+        """Return the inputs of `bind`, by name, in the types of compiled code."""
+        floatX = pytensor.config.floatX
         numbers: dict[str, np.ndarray] = {}
         if self.metric is not None:
             numbers |= {"centre": of.coordinates.centre}
             numbers |= _in_numbers(of.coordinates.metric)
         if self._variate is not None:
-            on = np.asarray(of.uses_control_variate, float)
+            on = np.asarray(of.order > 0, float)
             numbers |= {"anchor_gradient": of.anchor_gradient, "control": on}
-            numbers |= self._variate.numbers(of)
-        return numbers
+        numbers = {name: np.asarray(value, floatX) for name, value in numbers.items()}
+        if self._variate is None:
+            return numbers
+        found = self._variate.numbers(of)
+        return numbers | {name: _working(value) for name, value in found.items()}
 
     def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
-        """Return variables for the numbers, of fixed shapes except the number of rows."""
-        by_row = frozenset() if self._variate is None else self._variate.by_row
-        return symbols_of(self.numbers(of), by_row)
+        """Return variables for the numbers, of fixed shapes except some lengths."""
+        any_length = frozenset() if self._variate is None else self._variate.any_length
+        return {
+            name: pt.TensorType(  # pt.tensor takes some names for dtypes
+                value.dtype,
+                shape=(None, *value.shape[1:]) if name in any_length else value.shape,
+            )(name)
+            for name, value in self.numbers(of).items()
+        }
 
     def bind(self, numbers: Mapping[str, TensorVariable]) -> Estimate:
         """Return ``estimate(z, rows, weights)``: graphs of U and its gradient in z, (d,).
@@ -102,17 +114,18 @@ class Estimator:
         return [rows[start:end] for start, end in pairwise([0, *ends])]
 
 
-def symbols_of(
-    values: Mapping[str, Number], by_row: frozenset[str] = frozenset()
-) -> dict[str, TensorVariable]:
-    """Return variables of the names and shapes of `values`; those of `by_row` have any length."""
+def symbols_of(values: Mapping[str, Number]) -> dict[str, TensorVariable]:
+    """Return variables of the names and shapes of `values`, in the working precision."""
     return {
-        name: pt.TensorType(  # pt.tensor takes some names for dtypes
-            pytensor.config.floatX,
-            shape=(None, *np.shape(value)[1:]) if name in by_row else np.shape(value),
-        )(name)
+        name: pt.TensorType(pytensor.config.floatX, shape=np.shape(value))(name)
         for name, value in values.items()
     }
+
+
+def _working(value: Number) -> np.ndarray:
+    """Return indices as they are, and other numbers in the working precision."""
+    value = np.asarray(value)
+    return value if value.dtype in INDICES else value.astype(pytensor.config.floatX, copy=False)
 
 
 def _in_numbers(metric: Metric) -> dict[str, np.ndarray]:

@@ -7,12 +7,15 @@ can be kept, and one product with X maps a difference of slopes to a gradient in
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations_with_replacement, product
+from typing import Any, TypeAlias
 
-import numpy as np
 import pytensor.tensor as pt
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import toposort
+from pytensor.graph.utils import MethodNotDefined
 from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
@@ -27,11 +30,10 @@ from pymc_sgmcmc.compile.sparse_dot import SparseDot
 from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = ["Predictor", "find_predictors", "kept_predictors"]
+__all__ = ["Predictors", "find_predictors", "predictors_of"]
 
-KEPT = 2**21
-"""Largest number of slopes of rows that a chain keeps, for any number of rows: 16 MB, and as much
-again where rows are drawn in blocks."""
+Columns: TypeAlias = Sequence[Any]
+"""Arrays or graphs, each with one number for each row."""
 
 _SUMS = Add | Sub | Neg | Identity | Cast
 _MOVES = (DimShuffle, Reshape, Subtensor, AdvancedSubtensor, Sum, Join, MakeVector, Alloc,
@@ -39,41 +41,80 @@ _MOVES = (DimShuffle, Reshape, Subtensor, AdvancedSubtensor, Sum, Join, MakeVect
 
 
 @dataclass(frozen=True, eq=False)
-class Predictor:
-    """One predictor: a number for each row of a group.
+class Predictors:
+    """The P predictors of a group of rows, and the derivatives of the rows' energies u in them.
+
+    u is minus the log-likelihood of a row as a function of its predictors. All graphs are functions
+    of q and of the slices, with n numbers.
 
     Attributes
     ----------
-    value, slope : TensorVariable
-        The predictor, and minus the derivative of the row's log-likelihood with respect to it,
-        (n,): functions of q and of the slices.
+    values : list of TensorVariable
+        The predictors, affine in q.
+    slopes : list of TensorVariable
+        The derivatives of u.
+    curvatures : list of TensorVariable
+        The second derivatives of u, in the order of `pairs`; none where PyTensor has none.
     """
 
-    value: TensorVariable
-    slope: TensorVariable
+    values: Sequence[TensorVariable]
+    slopes: Sequence[TensorVariable]
+    curvatures: Sequence[TensorVariable]
 
-    def pull(self, slopes: TensorVariable, vars: Sequence[TensorVariable]) -> TensorVariable:
-        """Return the gradient in q, (d,), of a function with slopes (n,) in the predictor."""
-        known = {self.value: slopes.astype(self.value.dtype)}
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Pairs (j, k) of predictors with j <= k."""
+        return [*combinations_with_replacement(range(len(self)), 2)]
+
+    @property
+    def width(self) -> int:
+        """Numbers in the expansion of one row: see `expansion`."""
+        return len(self) + len(self.curvatures)
+
+    def expansion(self, values: Columns, slopes: Columns, curvatures: Columns) -> list[Any]:
+        """Return b and W, `width` columns, where b + W x is the slope near the `values` of x.
+
+        With the derivatives there. Columns are arrays or graphs of one number for each row.
+        """
+        moved = self.turn(curvatures, values)
+        return [s - m for s, m in zip(slopes, moved, strict=True)] + [*curvatures]
+
+    def slopes_near(self, expansion: Columns, values: Columns) -> list[Any]:
+        """Return b + W x, P columns, for an `expansion` at `values` of x."""
+        moved = self.turn(expansion[len(self) :], values)
+        return [b + m for b, m in zip(expansion, moved, strict=False)]
+
+    def turn(self, curvatures: Columns, x: Columns) -> list[Any]:
+        """Return W x, P columns; zeros where there are no curvatures."""
+        products: list[Any] = [0.0] * len(self)
+        for curvature, (j, k) in zip(curvatures, self.pairs, strict=False):
+            products[j] = products[j] + curvature * x[k]
+            if j != k:
+                products[k] = products[k] + curvature * x[j]
+        return products
+
+    def pull(
+        self, slopes: Sequence[TensorVariable], vars: Sequence[TensorVariable]
+    ) -> TensorVariable:
+        """Return the gradient in q, (d,), of a function with `slopes` in the predictors, (n,)."""
+        pairs = zip(self.values, slopes, strict=True)
+        known = {value: slope.astype(value.dtype) for value, slope in pairs}
         return flat_gradient(None, vars, known)
 
 
-def kept_predictors(
-    groups: Sequence[RowGroup], lengths: np.ndarray, vars: Sequence[TensorVariable]
-) -> list[list[Predictor]] | None:
-    """Return the predictors of all groups; None if one has none, or slopes exceed `KEPT`.
-
-    `lengths`: the number of rows of each group.
-    """
+def predictors_of(
+    groups: Sequence[RowGroup], vars: Sequence[TensorVariable]
+) -> list[Predictors] | None:
+    """Return the predictors of all groups; None if one has none."""
     found = [find_predictors(group, vars) for group in groups]
     known = [own for own in found if own]
-    if len(known) < len(found):  # also where a group has none at all
-        return None
-    kept = sum(n * len(own) for n, own in zip(lengths, known, strict=True))
-    return known if kept <= KEPT else None
+    return known if len(known) == len(found) else None
 
 
-def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Predictor] | None:
+def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
     terms = [inside(term) for term in group.terms]
     ways = _Ways(terms, group, vars)
@@ -85,33 +126,79 @@ def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> list[Pre
     def by_row(x):
         return x if x in ways.of_rows else pt.alloc(x.reshape(()), n)
 
+    inner = {row: _Expansion({row: pt.ones(())}, {}) for row in rows}
+    for row in rows:
+        if row not in ways.affine:
+            scalars = ways.back([row], ways.is_scalar, through=(Elemwise, DimShuffle))
+            if scalars is None:
+                return None
+            inner[row] = _expand(row.sum(), {x: (x, x.type()) for x in scalars})
     energy = -pt.add(*map(pt.sum, terms), 0.0)
-    slopes = _derivatives(energy, {x: (by_row(x), pt.vector(dtype=x.dtype)) for x in rows})
-    found: dict[Variable, TensorVariable] = {}
-    for row, slope in slopes.items():
-        if row in ways.affine:
-            found[row] = found.get(row, 0.0) + slope
-            continue
-        scalars = ways.back([row], ways.is_scalar, through=(Elemwise, DimShuffle))
-        if scalars is None:
-            return None
-        for scalar, own in _derivatives(row.sum(), {x: (x, x.type()) for x in scalars}).items():
-            found[scalar] = found.get(scalar, 0.0) + slope * own.reshape(())
-    return [Predictor(by_row(value), slope) for value, slope in found.items()]
+    outer = _expand(energy, {x: (by_row(x), pt.vector(dtype=x.dtype)) for x in rows})
+    found = outer.of(inner)
+    curvatures = []
+    if found.second is not None:
+        pairs = combinations_with_replacement(found.first, 2)
+        curvatures = [found.second.get(pair, pt.zeros(n)) for pair in pairs]
+    return Predictors([*map(by_row, found.first)], [*found.first.values()], curvatures)
 
 
-def _derivatives(
+@dataclass(frozen=True, eq=False)
+class _Expansion:
+    """Derivatives of a function of variables: of each, and of each pair in both orders.
+
+    There are no second derivatives where PyTensor has none.
+    """
+
+    first: Mapping[Variable, TensorVariable]
+    second: Mapping[tuple[Variable, Variable], TensorVariable] | None
+
+    def of(self, inner: Mapping[Variable, "_Expansion"]) -> "_Expansion":
+        """Return the derivatives where each variable is itself a function: the chain rule."""
+        first: dict[Any, Any] = {}
+        second: dict[Any, Any] = {}
+
+        def add(to, key, value):
+            to[key] = to[key] + value if key in to else value
+
+        for x, slope in self.first.items():
+            for p, own in inner[x].first.items():
+                add(first, p, slope * own.reshape(()))
+        if self.second is None or any(own.second is None for own in inner.values()):
+            return _Expansion(first, None)
+        for x, slope in self.first.items():
+            for pair, own in inner[x].second.items():
+                add(second, pair, slope * own.reshape(()))
+        for (x, y), curvature in self.second.items():
+            for p, of_p in inner[x].first.items():
+                for r, of_r in inner[y].first.items():
+                    add(second, (p, r), curvature * of_p.reshape(()) * of_r.reshape(()))
+        return _Expansion(first, second)
+
+
+def _expand(
     value: TensorVariable, cut: Mapping[Variable, tuple[TensorVariable, TensorVariable]]
-) -> dict[Variable, TensorVariable]:
-    """Return the derivatives of `value` in the variables of `cut`.
+) -> _Expansion:
+    """Return the derivatives of a sum over rows of functions of the variables of `cut`, by row.
 
     `cut`: for each variable, the value at which to differentiate, and a symbol for differentiation.
     """
     symbols = {x: symbol for x, (_, symbol) in cut.items()}
-    freed = clone_replace(value, symbols, rebuild_strict=False)
-    gradients = pt.grad(stabilized(freed), list(symbols.values()), disconnected_inputs="ignore")
+    freed = stabilized(clone_replace(value, symbols, rebuild_strict=False))
+    slopes = _gradients(freed, symbols.values())
+    try:
+        rows = [_gradients(slope.sum(), symbols.values()) for slope in slopes]
+    except (MethodNotDefined, NotImplementedError, NullTypeGradError):
+        rows = None
     at = {symbol: where for where, symbol in cut.values()}
-    return dict(zip(cut, clone_replace(gradients, at, rebuild_strict=False), strict=True))
+    graphs = clone_replace([*slopes, *chain(*rows or ())], at, rebuild_strict=False)
+    first = dict(zip(cut, graphs))
+    pairs = product(cut, cut)
+    return _Expansion(first, None if rows is None else dict(zip(pairs, graphs[len(cut) :])))
+
+
+def _gradients(value, symbols) -> list[TensorVariable]:
+    return pt.grad(value, list(symbols), disconnected_inputs="ignore")
 
 
 class _Ways:

@@ -16,7 +16,8 @@ from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.model.total_sizes import check_total_sizes
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
-from pymc_sgmcmc.posterior.linear_predictors import kept_predictors
+from pymc_sgmcmc.posterior.linear_predictors import predictors_of
+from pymc_sgmcmc.posterior.near_anchor import NearAnchor
 from pymc_sgmcmc.rows.likelihoods import plan_likelihoods
 from pymc_sgmcmc.rows.model_terms import read_terms
 from pymc_sgmcmc.rows.sparse_designs import compiler_of
@@ -48,8 +49,8 @@ class Target:
         Values of the value variables by name; default the model's initial point.
     backend : Backend, optional
         Compiler of `value_and_gradient`.
-    keeps_slopes : bool
-        Whether a control variate keeps the slopes of each row at its anchor, if possible.
+    with_predictors : bool
+        Whether the predictors of rows are looked for: control variates use them.
 
     Attributes
     ----------
@@ -68,6 +69,8 @@ class Target:
         Shared variables that stand for the other free variables, by value variable.
     energy : EnergyGraph
         The graphs of U.
+    near_anchor : NearAnchor or None
+        What rows say of U near an anchor, if rows have predictors that were looked for.
 
     Raises
     ------
@@ -87,23 +90,23 @@ class Target:
         rows: Mapping[str, int | None] | None = None,
         initial_point: Mapping[str, np.ndarray] | None = None,
         backend: Backend | None = None,
-        keeps_slopes: bool = False,
+        with_predictors: bool = False,
     ):
         model_terms = read_terms(full_data(model), vars, initial_point)
         likelihoods = plan_likelihoods(model, model_terms, batch_size, rows or {})
         shapes = [np.shape(model_terms.point[var.name]) for var in vars]
-        kept = None
-        if keeps_slopes:
-            kept = kept_predictors(likelihoods.groups, likelihoods.lengths(), vars)
+        found = predictors_of(likelihoods.groups, vars) if with_predictors else None
         self._given, self.model_terms, self.likelihoods = model, model_terms, likelihoods
         self.vars, self.shapes, self.model = list(vars), shapes, model_terms.model
         self.shared, self.terms = model_terms.shared, model_terms.terms
         self.groups, self.decisions = likelihoods.groups, list(likelihoods.decisions)
         self.backend = compiler_of(list(self.terms.values()), backend or Backend())
-        self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, kept)
+        self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, found)
         self.size = self.energy.size
         self._watched = self._watching()
-        self._slopes: tuple[np.ndarray, list[np.ndarray]] | None = None
+        self.near_anchor = None
+        if found is not None and self.groups:
+            self.near_anchor = NearAnchor(self.energy, lambda: self._evaluation, self.check_lengths)
 
     @property
     def batch_sizes(self) -> list[int]:
@@ -121,7 +124,8 @@ class Target:
         pairs = zip(watched, self._watched, strict=True)
         if any(now is not before for (_, now), (_, before) in pairs):
             self.likelihoods.prove_again()
-            self._slopes = None
+            if self.near_anchor is not None:
+                self.near_anchor.forget()
         self._watched = watched
         return lengths
 
@@ -207,24 +211,21 @@ class Target:
         """
         return self._evaluation.parts(self.check_lengths())
 
-    def row_gradient(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
-        """Estimate the gradient of group `k`'s part of U: N_k times the mean over `rows`."""
-        return self._evaluation.on_group(q, k, rows, self.check_lengths()[k] / len(rows))[1]
+    def row_gradient(
+        self, q: np.ndarray, k: int, rows: np.ndarray, expansion: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Estimate the gradient of group `k`'s part of U: N_k times the mean over `rows`.
+
+        `expansion`: of the rows, (n, width); the gradient is less by what it says.
+        """
+        weight = self.check_lengths()[k] / len(rows)
+        return self._evaluation.on_group(q, k, rows, weight, expansion)[1]
 
     def batched_gradient(self, q: np.ndarray) -> np.ndarray:
         """Return the gradient at `q` of the minibatched part of U, on all rows."""
-        if self.energy.predictors is None:
+        if self.near_anchor is None:
             return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
-        gradient, slopes = self._evaluation.with_slopes(q, self.check_lengths())
-        self._slopes = np.array(q), slopes
-        return gradient
-
-    def row_slopes(self, q: np.ndarray) -> list[np.ndarray]:
-        """Return the slopes of all rows at `q`, (N, predictors) for each group, if kept."""
-        if self._slopes is None or not np.array_equal(self._slopes[0], q):
-            self.batched_gradient(q)
-        assert self._slopes is not None  # the line before has made them
-        return self._slopes[1]
+        return self.near_anchor.gradient(q)
 
     def random_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         """Draw a batch of at most `size` rows of each group, with replacement."""

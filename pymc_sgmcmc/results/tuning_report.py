@@ -79,7 +79,8 @@ def report(idata: Any) -> str:
 
 def _row(chain: int, stats: dict[str, Any]) -> tuple[str, ...]:
     kinds = {"exact": stats["batch_size"] == 0, "SVRG": stats["svrg"],
-             "control variate": stats["control_variate"], "plain": True}  # fmt: skip
+             "second order": stats["second_order"], "control variate": stats["control_variate"],
+             "plain": True}  # fmt: skip
     gradient = next(kind for kind, holds in kinds.items() if holds)
     return (
         str(chain),

@@ -145,7 +145,7 @@ class Arguments:
             rows=self.rows,
             initial_point=self.initial_point,
             backend=Backend(self.backend, self.compile_kwargs),
-            keeps_slopes=self.gradient != "plain",
+            with_predictors=self.gradient != "plain",
         )
 
     def source(self, model: Model, target: Target) -> BatchSource:

@@ -73,9 +73,11 @@ class SGMCMC(CheckedArguments, ChainStep):
         over the rows. Default "random" if `step_size` is given.
     gradient : {"plain", "control_variate", "svrg", "auto"}
         "plain": prior + (N / n) times the minibatch. "control_variate": less the same at a centre,
-        found while tuning, plus the gradient on all rows there. "svrg": with a centre that follows
-        the chain, once in about as many inner steps as there are minibatches. "auto": that with the
-        least noise for its cost, measured. Default "plain" if `step_size` is given.
+        found while tuning, plus the gradient on all rows there; with the second derivatives of rows
+        and of all rows too ("second order"), where these are known and it costs less. "svrg": with
+        a centre that follows the chain, once in about as many inner steps as there are minibatches.
+        "auto": that with the least noise for its cost, measured. Default "plain" if `step_size` is
+        given.
     metric : {"dense", "diag", "auto"}, array of shape (d,) or (d, d), Metric, or None
         The sampler moves in coordinates z with q = c + L z, and `step_size`, friction and the like
         are meant in them. Learned while tuning: L L' is about the posterior's covariance ("dense";

@@ -15,7 +15,7 @@ from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import Visit, largest_curvature, steepest
 from pymc_sgmcmc.tuning.degenerate import not_finite
-from pymc_sgmcmc.tuning.gradient_noise import RowNoise, measure_noise
+from pymc_sgmcmc.tuning.gradient_noise import Gradient, RowNoise, measure_noise
 from pymc_sgmcmc.tuning.locate import PART
 from pymc_sgmcmc.tuning.tuned import Plan, Tuned
 
@@ -24,8 +24,9 @@ __all__ = ["LARGEST", "Choice", "largest_batch"]
 LARGEST = 2048
 """Largest number of rows in a batch whose size is tuned."""
 
-COSTS = {"plain": 1, "control_variate": 2, "svrg": 3}
-"""Cost of an inner step, in gradients of a minibatch; SVRG's includes its gradients on all rows."""
+COSTS = {"plain": 1, "control_variate": 2, "second_order": 2, "svrg": 3}
+"""Cost of an inner step, in gradients of a minibatch: SVRG's with its gradients on all rows,
+that of second order without its product with the Hessian."""
 
 STEP_SHARE = 0.6
 """Part of the tolerance that is for the step size; the rest is for noise."""
@@ -124,24 +125,15 @@ class Choice:
         """
         plan, lengths = self.plan, self.target.check_lengths()
         q = tuned.coordinates.position(points)
-        centres: dict[str, Array | None] = {
-            "plain": None, "control_variate": tuned.anchor, "svrg": self._behind(tuned, q)
-        }  # fmt: skip
-        if plan.gradient != "auto":
-            centres = {plan.gradient: centres[plan.gradient]}
+        gradients = self._gradients(tuned, q)
         precision = self.algorithm.noise_rule(np.inf, 1).precision
-        noises = measure_noise(self.target, tuned.coordinates, q, centres, rng, precision, visit)
+        noises = measure_noise(self.target, tuned.coordinates, q, gradients, rng, precision, visit)
         self._refuse_not_finite(q, noises)
         sizes = tuple(self.target.batch_sizes)
         found = {name: self._of(noise, sizes) for name, noise in noises.items()}
-        name = min(found, key=lambda name: COSTS[name] * largest(found[name]))
+        name = self._cheapest(tuned, noises, found, h)
         noise, V = noises[name], found[name]
-        residual = 1.0
-        if plan.noise or self.algorithm.absorbs_noise:
-            residual = min(1.0, max(UNCERTAINTY, 2 * noise.error))
-            residual += (1 - residual) * noise.correlated
-        room = (1 - STEP_SHARE) * plan.tolerance / residual * tuned.injected_noise
-        rule = self.algorithm.noise_rule(room, noise.count)
+        residual, rule = self._rule(tuned, noise)
         if plan.batch_size:
             factor = rule.batch_factor(V, h)
             sizes = tuple(int(np.clip(n * factor, rule.smallest, LARGEST)) for n in sizes)
@@ -154,12 +146,63 @@ class Choice:
             V = self._of(noise, sizes)
         tuned = replace(
             tuned,
-            uses_control_variate=name != "plain",
+            order={"plain": 0, "second_order": 2}.get(name, 1),
             is_svrg=name == "svrg",
             batch_sizes=sizes,
             residual_noise=residual,
         )
         return tuned, V, rule
+
+    def _gradients(self, tuned: Tuned, q: Array) -> dict[str, Gradient]:
+        """Return the gradients that the plan allows, for points `q` (k, d) of the chain."""
+        plan, near = self.plan, self.target.near_anchor
+        gradients = {
+            "plain": Gradient(),
+            "control_variate": Gradient(1, tuned.anchor),
+            "svrg": Gradient(1, self._behind(tuned, q)),
+        }
+        if plan.gradient != "auto":
+            gradients = {plan.gradient: gradients[plan.gradient]}
+        if "control_variate" in gradients and near is not None and near.is_curved:
+            gradients["second_order"] = Gradient(2, tuned.anchor)
+        return gradients
+
+    def _cheapest(
+        self,
+        tuned: Tuned,
+        noises: Mapping[str, RowNoise],
+        found: Mapping[str, Array],
+        h: float,
+    ) -> str:
+        """Return the gradient that costs least for its noise V, as `found` for present batches.
+
+        One of second order is taken if it costs less, with its product with the Hessian, than the
+        best of the others in batches that are large enough.
+        """
+        others = [name for name in found if name != "second_order"]
+        best = min(others, key=lambda name: COSTS[name] * largest(found[name]))
+        if len(others) == len(found):
+            return best
+
+        def cost(name: str) -> float:
+            _, rule = self._rule(tuned, noises[name])
+            n = sum(self.target.batch_sizes)
+            needed = n * largest(found[name]) / largest(found[best])
+            if self.plan.batch_size:
+                needed = max(n * rule.batch_factor(found[name], h), rule.smallest)
+            return COSTS[name] * needed
+
+        product = self.target.size if self.plan.batch_size else 0
+        return "second_order" if cost("second_order") + product < cost(best) else best
+
+    def _rule(self, tuned: Tuned, noise: RowNoise) -> tuple[float, NoiseRule]:
+        """Return the part of `noise` that may remain, and the rule for what is tolerable."""
+        residual = 1.0
+        if self.plan.noise or self.algorithm.absorbs_noise:
+            residual = min(1.0, max(UNCERTAINTY, 2 * noise.error))
+            residual += (1 - residual) * noise.correlated
+        room = (1 - STEP_SHARE) * self.plan.tolerance / residual * tuned.injected_noise
+        return residual, self.algorithm.noise_rule(room, noise.count)
 
     def _refuse_not_finite(self, q: Vector, noises: Mapping[str, RowNoise]) -> None:
         """Raise SamplingError if gradients are not finite at most of the points `q` (k, d)."""

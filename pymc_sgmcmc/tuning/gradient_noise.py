@@ -1,15 +1,16 @@
 """Noise of minibatch gradients, measured from small batches."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc._utils.types import Array
+from pymc_sgmcmc._utils.types import Array, Counts, Vector
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import Visit, stay
 
-__all__ = ["RowNoise", "measure_noise"]
+__all__ = ["Gradient", "RowNoise", "measure_noise"]
 
 BATCHES = 600
 """Number of small batches over all points; 8 a coordinate for a dense metric, if that is more."""
@@ -17,6 +18,17 @@ SOME = 1000
 """Largest number of coordinates whose correlations are examined, where the metric is not dense."""
 SMALL = 16
 """Number of rows in a small batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """A way to estimate gradients: a control variate of some order, 0 without.
+
+    `anchor`: (d,), or one for each point, (k, d).
+    """
+
+    order: int = 0
+    anchor: Array | None = None
 
 
 class RowNoise:
@@ -60,41 +72,37 @@ def measure_noise(
     target: Target,
     coordinates: Coordinates,
     points: Array,
-    centres: Mapping[str, Array | None],
+    gradients: Mapping[str, Gradient],
     rng: np.random.Generator,
     precision: int = 1,
     visit: Visit = stay,
 ) -> dict[str, RowNoise]:
     """Measure the noise of gradients at `points` (k, d), in coordinates z, by name of a gradient.
 
-    `centres`: None for the plain gradient, or the anchor of a control variate, (d,) for all points
-    or (k, d). `precision`: multiple of the usual number of batches. `visit`: called with the number
-    of each point. A point at which a gradient, or its square, is not finite is left out.
+    `precision`: multiple of the usual number of batches. `visit`: called with the number of each
+    point. A point at which a gradient, or its square, is not finite is left out.
     """
     dense = coordinates.metric.dense
     wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
     each = max(2, -(-wanted // len(points)))
-    found: dict[str, list[_Covariance]] = {name: [] for name in centres}
-    left_out: dict[str, set[int]] = {name: set() for name in centres}
+    found: dict[str, list[_Covariance]] = {name: [] for name in gradients}
+    left_out: dict[str, set[int]] = {name: set() for name in gradients}
     for k, n_rows in enumerate(target.check_lengths()):
         size = int(min(SMALL, n_rows))
-        sums = {name: _Covariance(size) for name in centres}
+        sums = {name: _Covariance(size) for name in gradients}
         for i, point in enumerate(points):
             visit(i)
             batches = [rng.integers(n_rows, size=size) for _ in range(each)]
-            here = np.array([target.row_gradient(point, k, rows) for rows in batches])
-            for name, centre in centres.items():
-                gradients = here
-                if centre is not None:
-                    at = centre if centre.ndim == 1 else centre[i]
-                    gradients = here - [target.row_gradient(at, k, rows) for rows in batches]
+            plain = np.array([target.row_gradient(point, k, rows) for rows in batches])
+            for name, gradient in gradients.items():
                 with np.errstate(over="ignore", invalid="ignore"):
-                    vectors = coordinates.metric.pull(gradients)
+                    estimates = _estimates(target, gradient, plain, i, point, k, batches)
+                    vectors = coordinates.metric.pull(estimates)
                     if not np.isfinite(np.sum(vectors**2)):
                         left_out[name].add(i)
                         continue
                 sums[name].add(vectors, dense)
-        for name in centres:
+        for name in gradients:
             found[name].append(sums[name])
     return {
         name: RowNoise(
@@ -106,6 +114,28 @@ def measure_noise(
         )
         for name, groups in found.items()
     }
+
+
+def _estimates(
+    target: Target,
+    gradient: Gradient,
+    plain: Array,
+    i: int,
+    point: Vector,
+    k: int,
+    batches: Sequence[Counts],
+) -> Array:
+    """Return estimates from `batches` of group k at point number i, from the `plain` ones."""
+    if gradient.anchor is None:
+        return plain
+    at = gradient.anchor if gradient.anchor.ndim == 1 else gradient.anchor[i]
+    if gradient.order == 1:
+        return plain - [target.row_gradient(at, k, rows) for rows in batches]
+    near = target.near_anchor
+    assert near is not None  # without predictors there is no second order
+    expansions = [near.of_rows(at, k, rows, gradient.order) for rows in batches]
+    pairs = zip(batches, expansions, strict=True)
+    return np.array([target.row_gradient(point, k, rows, own) for rows, own in pairs])
 
 
 class _Covariance:

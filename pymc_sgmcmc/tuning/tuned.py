@@ -22,8 +22,10 @@ class Tuned:
         Step size h; NaN where the user gives it.
     batch_sizes : tuple of int
     coordinates : Coordinates
-    uses_control_variate, is_svrg : bool
-        Whether the gradient has a control variate, and whether its centre follows the chain (SVRG).
+    order : int
+        Order of the control variate: 0 without, 1, or 2.
+    is_svrg : bool
+        Whether the centre of the control variate follows the chain (SVRG).
     anchor, anchor_gradient : array, shape (d,)
         Centre of the control variate, and the gradient of the minibatched part of U there, on all
         rows.
@@ -52,7 +54,7 @@ class Tuned:
     step_size: float
     batch_sizes: tuple[int, ...]
     coordinates: Coordinates
-    uses_control_variate: bool
+    order: int
     anchor: Vector
     anchor_gradient: Vector
     noise: Vector
@@ -74,7 +76,7 @@ class Tuned:
         zeros, ones = np.zeros(size), np.ones(size)
         window = Window.start(0, size, dense=coordinates.metric.dense)
         sizes = tuple(batch_sizes)
-        return cls(np.nan, sizes, coordinates, False, zeros, zeros, zeros, ones, window)
+        return cls(np.nan, sizes, coordinates, 0, zeros, zeros, zeros, ones, window)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Tuner:
 
     def _charged(self, tuned: Tuned) -> Tuned:
         """Return `tuned` with the cost of one more draw."""
-        gradients = self._choice.steps * (2 if tuned.uses_control_variate else 1)
+        gradients = self._choice.steps * (2 if tuned.order else 1)
         rows = gradients * (sum(tuned.batch_sizes) or 1)
         return replace(tuned, row_gradients=tuned.row_gradients + rows)
 
@@ -125,7 +125,8 @@ class Tuner:
         bias = self._algorithm.step_bias(h, tuned.curvature) + tuned.residual_noise * noise
         return {
             "batch_size": sum(tuned.batch_sizes),
-            "control_variate": tuned.uses_control_variate,
+            "control_variate": tuned.order > 0,
+            "second_order": tuned.order > 1,
             "svrg": tuned.is_svrg,
             "noise_fraction": noise,
             "metric_condition": tuned.coordinates.metric.condition,

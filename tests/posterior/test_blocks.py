@@ -134,7 +134,7 @@ def test_noise_of_the_mean_of_a_block(size):
 def compiled(axis, keeps):
     """``estimate(tuned, z, bounds)`` with control variates, from blocks."""
     x, y = rng(7).normal(size=(N, 2)), rng(8).integers(2, size=N)
-    _, target = build(x, y, axis, batch_size=5, keeps_slopes=keeps)
+    _, target = build(x, y, axis, batch_size=5, with_predictors=keeps)
     assert (target.energy.predictors is not None) == keeps
     return target, estimate_of(target, 5)
 
@@ -166,7 +166,7 @@ def test_gradients_of_blocks_are_unbiased(control, axis, keeps):
     target, estimate = compiled(axis, keeps)
     z, anchor, centre = rng(9).normal(size=(3, 2))
     L = np.array([[1.0, 0.0], [0.5, 2.0]])
-    found = {"coordinates": Coordinates(centre, metric_of(L)), "uses_control_variate": control,
+    found = {"coordinates": Coordinates(centre, metric_of(L)), "order": int(control),
              "anchor": anchor, "anchor_gradient": target.batched_gradient(anchor)}  # fmt: skip
     results = [estimate(z, start, **found) for start in range(N)]
     value, gradient = target.value_and_gradient(centre + L @ z)

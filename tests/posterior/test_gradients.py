@@ -17,7 +17,7 @@ from pymc_sgmcmc.dynamics.noise_rules import largest
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.tuning.gradient_noise import RowNoise, measure_noise
+from pymc_sgmcmc.tuning.gradient_noise import Gradient, RowNoise, measure_noise
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.cases import draws, regression, sample
 from tests.helpers import INTERPRETED, initial_state, unit_coordinates
@@ -82,7 +82,7 @@ MODELS = [logistic, on_the_second_axis, by_rows, poisson, two_groups]
 @cache
 def target_of(build, keeps=False):
     model, settings = build()
-    settings |= {"backend": INTERPRETED, "keeps_slopes": keeps}
+    settings |= {"backend": INTERPRETED, "with_predictors": keeps}
     return Target(model, model.continuous_value_vars, **settings)
 
 
@@ -125,7 +125,7 @@ def tuned_for(target, ndim, *, control, seed=9):
     return replace(
         untuned(target, ndim),
         coordinates=coordinates,
-        uses_control_variate=control,
+        order=int(control),
         anchor=anchor,
         anchor_gradient=target.batched_gradient(anchor),
     )
@@ -274,11 +274,11 @@ def fast_logistic():
 def measured(ndim, groups):
     """By 8000 batches at two points in turn: plain, with one anchor, and with one for each."""
     points, two = (np.tile(q, (groups // 2, 1)) for q in (BETA, ANCHORS))
-    centres = {"plain": None, "one": ANCHORS[0], "two": two}
+    gradients = {"plain": Gradient(), "one": Gradient(1, ANCHORS[0]), "two": Gradient(1, two)}
     coordinates = Coordinates(np.ones(D), metric_of(FACTORS[ndim]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pymc_sgmcmc.tuning.gradient_noise, "BATCHES", 8000)
-        return measure_noise(fast_logistic(), coordinates, points, centres, rng(13))
+        return measure_noise(fast_logistic(), coordinates, points, gradients, rng(13))
 
 
 @pytest.mark.compiled
@@ -347,8 +347,8 @@ def gaussian():
 def test_control_variates_of_a_gaussian_mean_have_no_noise(ndim):
     target, _ = gaussian()
     points = rng(16).normal(size=(20, 2))
-    centres = {"plain": None, "control": np.array([3.0, -1.0])}
-    noises = measure_noise(target, unit_coordinates(2, ndim), points, centres, rng(17))
+    gradients = {"plain": Gradient(), "control": Gradient(1, np.array([3.0, -1.0]))}
+    noises = measure_noise(target, unit_coordinates(2, ndim), points, gradients, rng(17))
     for plain, control in zip(*(noise.covariances for noise in noises.values()), strict=True):
         assert np.abs(control).max() < 1e-24 * largest(plain)
 

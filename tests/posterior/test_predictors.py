@@ -6,7 +6,7 @@ import pytensor
 import pytest
 
 from pymc_sgmcmc import SGHMC
-from pymc_sgmcmc.posterior import linear_predictors
+from pymc_sgmcmc.posterior import near_anchor
 from pymc_sgmcmc.posterior.target import Target
 from tests.cases import draws, sample
 
@@ -65,8 +65,14 @@ NOT_FOUND = [not_centred, product, network, vectors]
 def target_of(build, **settings):
     with pm.Model() as model:
         build()
-    settings = {"batch_size": 10, "keeps_slopes": True} | settings
+    settings = {"batch_size": 10, "with_predictors": True} | settings
     return Target(model, model.continuous_value_vars, **settings)
+
+
+def slopes_at(target, q):
+    """The slopes of all rows in their predictors, (N, P)."""
+    (expansions,), (own,) = target.near_anchor.of_all(q, 1), target.energy.predictors
+    return expansions[:, : len(own)]
 
 
 @pytest.mark.compiled
@@ -75,7 +81,7 @@ def test_they_are_found(build):
     target = target_of(build)
     (predictors,) = target.energy.predictors
     assert len(predictors) == FOUND[build]
-    (slopes,) = target.row_slopes(rng(5).normal(size=target.size) / 3)
+    slopes = slopes_at(target, rng(5).normal(size=target.size) / 3)
     assert slopes.shape == (N, FOUND[build]) and slopes.std(axis=0).min() > 0.1
 
 
@@ -88,7 +94,7 @@ def test_others_are_not(build):
 @pytest.mark.compiled
 def test_slopes_of_a_poisson_regression():
     target, q = target_of(by_hand), np.array([0.3, -0.5, 0.2])
-    (slopes,) = target.row_slopes(q)
+    slopes = slopes_at(target, q)
     np.testing.assert_allclose(slopes[:, 0], np.exp(X @ q / 2 - 1) - COUNT, rtol=1e-12)
 
 
@@ -97,13 +103,13 @@ def test_slopes_follow_the_data_and_the_point():
     with pm.Model() as model:
         x, y = pm.Data("x", X), pm.Data("y_data", Y)
         pm.Normal("y", x @ pm.Normal("b", shape=3), 1.0, observed=y)
-        target = Target(model, model.continuous_value_vars, batch_size=10, keeps_slopes=True)
+        target = Target(model, model.continuous_value_vars, batch_size=10, with_predictors=True)
         # The predictor is y - x @ b.
         for q in (np.zeros(3), np.ones(3)):
-            np.testing.assert_allclose(target.row_slopes(q)[0][:, 0], Y - X @ q, atol=1e-12)
+            np.testing.assert_allclose(slopes_at(target, q)[:, 0], Y - X @ q, atol=1e-12)
         pm.set_data({"x": X[:40] + 1, "y_data": Y[:40]})
         target.examine()
-        np.testing.assert_allclose(target.row_slopes(q)[0][:, 0], Y[:40] - (X[:40] + 1) @ q)
+        np.testing.assert_allclose(slopes_at(target, q)[:, 0], Y[:40] - (X[:40] + 1) @ q)
 
 
 @pytest.mark.compiled
@@ -112,15 +118,15 @@ def test_a_group_of_other_variables_has_none():
         for name, y in (("one", Y), ("two", COUNT)):
             pm.Normal(f"y_{name}", X @ pm.Normal(f"b_{name}", shape=3), 1.0, observed=y, dims=name)
     for vars, found in ((model.value_vars, True), (model.value_vars[:1], False)):
-        target = Target(model, vars, batch_size=10, keeps_slopes=True)
+        target = Target(model, vars, batch_size=10, with_predictors=True)
         assert (target.energy.predictors is not None) == found
         assert target.batched_gradient(np.ones(target.size)).shape == (target.size,)
 
 
 def test_many_rows_are_not_kept(monkeypatch):
-    monkeypatch.setattr(linear_predictors, "KEPT", 2 * N - 1)
-    assert target_of(linear).energy.predictors is None
-    assert target_of(by_hand).energy.predictors is not None
+    monkeypatch.setattr(near_anchor, "KEPT", 3 * N)
+    assert not target_of(linear).near_anchor.is_kept  # two slopes and three curvatures
+    assert target_of(by_hand).near_anchor.is_kept
 
 
 @pytest.mark.statistics
@@ -131,8 +137,8 @@ def test_in_float32_all_of_it_is():
             pm.Normal("y", x @ pm.Normal("b", shape=3), pm.HalfNormal("s"), observed=Y)
             step = SGHMC(step_size=1e-3, batch_size=10, gradient="control_variate")
             idata = sample(step, draws=20, tune=50)
-    (slopes,) = step.target.row_slopes(np.zeros(4))
+    (slopes,) = step.target.near_anchor.of_all(np.zeros(4), 1)
     assert slopes.dtype == draws(idata, "b").dtype == np.float32
     assert {value.dtype for value in step.chain.frame.fixed} == {np.dtype("float32")}
-    assert "slopes_y" in step.chain.parts.estimator.numbers(step.state.tuned)
+    assert "expansions_y" in step.chain.parts.estimator.numbers(step.state.tuned)
     assert np.isfinite(draws(idata, "b")).all()

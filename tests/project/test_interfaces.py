@@ -56,7 +56,7 @@ def test_a_locator():
 class SecondOrder:
     """Gradient and second derivative of each row at the anchor: no noise in a linear regression."""
 
-    by_row = frozenset({"g", "H"})
+    any_length = frozenset({"g", "H"})
 
     def numbers(self, of):
         slope = of.anchor[0]
@@ -75,9 +75,7 @@ def test_a_control_variate_that_knows_second_derivatives(monkeypatch):
     monkeypatch.setattr(gradient_estimator, "control_variate_of", made)
     target, anchor, q = target_of(batch_size=2), np.array([1.3]), np.array([0.4])
     estimator = Estimator(target, Random(target.groups, [2]), None, control=True)
-    frame = SimpleNamespace(
-        uses_control_variate=True, anchor=anchor, anchor_gradient=target.batched_gradient(anchor)
-    )
+    frame = SimpleNamespace(order=1, anchor=anchor, anchor_gradient=target.batched_gradient(anchor))
     symbols = estimator.symbols(frame)
     assert symbols["H"].type.shape == (None,) and symbols["anchor"].type.shape == (1,)
     numbers = {name: pt.as_tensor(value) for name, value in estimator.numbers(frame).items()}

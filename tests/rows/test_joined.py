@@ -113,7 +113,7 @@ def test_what_the_user_names_stays_apart(kwargs, joined):
 
 def test_names_with_a_comma_are_those_of_inputs():
     """PyTensor 3 would take "slopes_5 likelihoods of one form (y_0, ..., y_4)" for a dtype."""
-    target = target_of(model_of(), batch_size="auto", keeps_slopes=True)
+    target = target_of(model_of(), batch_size="auto", with_predictors=True)
     assert target.energy.predictors is not None
     untuned = Tuned.untuned(target.batch_sizes, unit_coordinates(target.size))
     source = Random(target.groups, target.batch_sizes)

@@ -163,12 +163,12 @@ def test_one_hot_entries_are_not_taken_for_rows():
 
 
 def test_slopes_of_rows_are_kept():
-    target = target_of(model_of(DESIGNS["csr"]()), keeps_slopes=True)
+    target = target_of(model_of(DESIGNS["csr"]()), with_predictors=True)
     assert len(target.energy.predictors[0]) == 2
     q = RNG.normal(size=K + 1)
     errors = (Y - DENSE @ q[:K]) / np.exp(2 * q[K])
     # One of them is X beta, or minus that.
-    slopes = np.abs(target.row_slopes(q)[0].T)
+    slopes = np.abs(target.near_anchor.of_all(q, 1)[0][:, :2].T)
     assert any(np.allclose(slope, np.abs(errors)) for slope in slopes)
 
 

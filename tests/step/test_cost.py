@@ -24,7 +24,7 @@ from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.c_loop import Loop
 from pymc_sgmcmc.compile.c_subgraph import Call
 from pymc_sgmcmc.compile.take_rows import TakeRows
-from pymc_sgmcmc.posterior import linear_predictors
+from pymc_sgmcmc.posterior import near_anchor
 from pymc_sgmcmc.step.assembly import SUMMED
 from tests.cases import begin, draws, sample, walk
 from tests.tiers import statistics_but
@@ -150,7 +150,7 @@ def test_where_python_is_needed_it_runs(op):
 
 @pytest.mark.statistics
 def test_rows_are_gathered_once_for_both_points_of_a_control_variate(model, monkeypatch):
-    monkeypatch.setattr(linear_predictors, "KEPT", 0)
+    monkeypatch.setattr(near_anchor, "KEPT", 0)
     with model:
         _, loop = loop_of(SGLD(step_size=0.001, batch_size=20, gradient="control_variate"))
     gathers = [node for node in loop.maker.fgraph.apply_nodes if isinstance(node.op, TakeRows)]

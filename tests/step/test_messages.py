@@ -162,7 +162,7 @@ NEEDS_STATS = {
 def without_draws(chains, draws):
     posterior = xr.Dataset({"b": (("chain", "draw", "feature"), np.zeros((chains, draws, 3)))})
     names = ["step_size", "kinetic_temperature", "thermostat", "batch_size", "control_variate",
-             "svrg", "noise_fraction", "metric_condition", "decrement", "predicted_bias",
+             "second_order", "svrg", "noise_fraction", "metric_condition", "decrement", "predicted_bias",
              "tuning_gradients"]  # fmt: skip
     stats = {name: (("chain", "draw"), np.zeros((chains, draws))) for name in names}
     stats["running_sums"] = (("chain", "draw", "r", "w"), np.zeros((chains, draws, 29, 4)))
