@@ -255,7 +255,7 @@ def exact_noise(gradients, L, batches, df):
 
 
 def plain_noise(target, coordinates, points, seed):
-    return measure_noise(target, coordinates, points, {"plain": None}, rng(seed))["plain"]
+    return measure_noise(target, coordinates, points, {"plain": Gradient()}, rng(seed))["plain"]
 
 
 FACTORS = {
@@ -267,14 +267,19 @@ FACTORS = {
 @cache
 def fast_logistic():
     model, settings = logistic()
-    return Target(model, model.continuous_value_vars, **settings)
+    return Target(model, model.continuous_value_vars, with_predictors=True, **settings)
 
 
 @cache
 def measured(ndim, groups):
-    """By 8000 batches at two points in turn: plain, with one anchor, and with one for each."""
+    """By 8000 batches at two points in turn: plain, and with one anchor or one for each."""
     points, two = (np.tile(q, (groups // 2, 1)) for q in (BETA, ANCHORS))
-    gradients = {"plain": Gradient(), "one": Gradient(1, ANCHORS[0]), "two": Gradient(1, two)}
+    gradients = {
+        "plain": Gradient(),
+        "one": Gradient(1, ANCHORS[0]),
+        "two": Gradient(1, two),
+        "second order": Gradient(2, two),
+    }
     coordinates = Coordinates(np.ones(D), metric_of(FACTORS[ndim]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pymc_sgmcmc.tuning.gradient_noise, "BATCHES", 8000)
@@ -284,13 +289,16 @@ def measured(ndim, groups):
 @pytest.mark.compiled
 @pytest.mark.parametrize("groups", [1000, 10], ids=["many points", "few points"])
 @pytest.mark.parametrize("ndim", [1, 2])
-@pytest.mark.parametrize("kind", ["plain", "one", "two"])
+@pytest.mark.parametrize("kind", ["plain", "one", "two", "second order"])
 def test_measured_noise(kind, ndim, groups):
     L = FACTORS[ndim] if ndim == 2 else np.diag(FACTORS[ndim])
     expected = []
     for q, own in zip(BETA, ANCHORS, strict=True):
-        anchor = {"one": ANCHORS[0], "two": own}.get(kind)
+        anchor = {"one": ANCHORS[0], "two": own, "second order": own}.get(kind)
         gradients = row_gradients(q) - (0 if anchor is None else row_gradients(anchor))
+        if kind == "second order":
+            p = 1 / (1 + np.exp(-X @ own))
+            gradients = gradients - (p * (1 - p) * (X @ (q - own)))[:, None] * X
         expected.append(exact_noise(gradients, L, 4000, (8000 - groups) / 2))
     S = (expected[0][0] + expected[1][0]) / 2
     error = np.sqrt(expected[0][1] ** 2 + expected[1][1] ** 2) / 2

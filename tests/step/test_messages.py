@@ -162,8 +162,8 @@ NEEDS_STATS = {
 def without_draws(chains, draws):
     posterior = xr.Dataset({"b": (("chain", "draw", "feature"), np.zeros((chains, draws, 3)))})
     names = ["step_size", "kinetic_temperature", "thermostat", "batch_size", "control_variate",
-             "second_order", "svrg", "noise_fraction", "metric_condition", "decrement", "predicted_bias",
-             "tuning_gradients"]  # fmt: skip
+             "second_order", "svrg", "noise_fraction", "metric_condition", "decrement",
+             "predicted_bias", "tuning_gradients"]  # fmt: skip
     stats = {name: (("chain", "draw"), np.zeros((chains, draws))) for name in names}
     stats["running_sums"] = (("chain", "draw", "r", "w"), np.zeros((chains, draws, 29, 4)))
     return from_groups({"posterior": posterior, "sample_stats": xr.Dataset(stats)})

@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 from functools import cache
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor
@@ -424,3 +425,45 @@ def test_report():
     names = ["chain", "h", "batch", "gradient", "noise", "condition", "decrement", "bias", "tuning"]
     assert header.split() == names
     assert len(rows) == 2 and all("control variate" in row for row in rows)
+
+
+@pytest.mark.compiled
+def test_effects_of_groups_have_second_order():
+    rng = np.random.default_rng(8)
+    group = rng.integers(60, size=6000)
+    y = rng.random(6000) < 1 / (1 + np.exp(-rng.normal(size=60)[group]))
+    with pm.Model():
+        effects = pm.Normal("effects", 0, pm.HalfNormal("tau"), shape=60)
+        pm.Bernoulli("y", logit_p=effects[group], observed=y)
+        idata = sample(SGHMC(metric="diag"), draws=50, tune=200, chains=1)
+    stats = idata.sample_stats
+    assert stats.second_order.all() and (stats.batch_size < 1000).all()
+    assert "second order" in report(idata)
+
+
+@pytest.mark.statistics
+def test_many_effects_of_a_normal_model_have_the_exact_law():
+    """More than 200 parameters, groups of 3 to 300 rows: the Hessian is sparse, the metric not."""
+    rng = np.random.default_rng(9)
+    shares = rng.gamma(1.0, size=300)
+    group = np.concatenate([np.arange(300), rng.choice(300, 19_700, p=shares / shares.sum())])
+    x = rng.normal(size=(20_000, 2))
+    y = x @ [1.0, -0.5] + rng.normal(0, 0.5, 300)[group] + rng.normal(size=20_000)
+    with pm.Model():
+        effects = pm.Normal("effects", 0, 0.5, shape=300)
+        pm.Normal("y", x @ pm.Normal("b", shape=2) + effects[group], 1.0, observed=y)
+        idata = sample(SGNHT(), draws=2000, tune=1000, chains=2)
+    A = np.zeros((20_000, 302))
+    A[np.arange(20_000), group], A[:, 300:] = 1.0, x
+    precision = A.T @ A + np.diag(np.r_[np.full(300, 4.0), 1.0, 1.0])
+    covariance = np.linalg.inv(precision)
+    mean, sd = covariance @ (A.T @ y), np.sqrt(np.diag(covariance))
+    found = np.concatenate([draws(idata, "effects"), draws(idata, "b")], axis=-1)
+    ess = np.array([float(az.ess(found[..., k])) for k in range(302)])
+    assert idata.sample_stats.second_order.all() and ess.min() > 400
+    z = (found.mean(axis=(0, 1)) - mean) / sd
+    assert np.abs(z * np.sqrt(ess)).max() < 4.5
+    ratio = found.std(axis=(0, 1)) / sd
+    # An sd has the relative error 1 / sqrt(2 ESS); the tolerance of a variance is 0.05.
+    assert (np.abs(ratio - 1) < 0.025 + 4.5 / np.sqrt(2 * ess)).all(), (ratio.min(), ratio.max())
+    assert abs(ratio.mean() - 1) < 0.025 + 4.5 / np.sqrt(2 * ess.sum())
