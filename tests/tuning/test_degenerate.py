@@ -19,7 +19,7 @@ from pymc_sgmcmc.model.log_density import log_density_terms
 from pymc_sgmcmc.posterior.nonfinite import culprit, numbered, without_derivative
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.degenerate import refuse_degenerate
-from pymc_sgmcmc.tuning.gradient_noise import measure_noise
+from pymc_sgmcmc.tuning.gradient_noise import Gradient, measure_noise
 from pymc_sgmcmc.tuning.locate import Located, locate
 from pymc_sgmcmc.tuning.reach import within_reach
 from tests.helpers import INTERPRETED, unit_coordinates
@@ -216,7 +216,7 @@ def test_a_guess_is_shortened_where_it_overflows():
 def test_points_without_gradients_are_left_out_of_the_noise():
     target, points = target_of(regression()), np.array([[0.1], [1e200], [0.2], [0.3]])
     with np.errstate(all="ignore"):
-        noise = measure_noise(target, unit_coordinates(1, 2), points, {"plain": None},
+        noise = measure_noise(target, unit_coordinates(1, 2), points, {"plain": Gradient()},
                               np.random.default_rng(3))["plain"]  # fmt: skip
     assert noise.left_out == [1]
     # sum of squares of single rows' gradients x (y - a x), times N^2

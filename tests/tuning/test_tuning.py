@@ -361,7 +361,8 @@ def test_noise_that_is_measured_is_subtracted():
 def test_a_thermostat_starts_where_it_settles(thermostat):
     """At A + h V / 2, and at rest in the first window."""
     with regression() as model:
-        step = SGNHT(batch_size=5, noise_estimate=0.0, diffusion=2.0, thermostat=thermostat)
+        step = SGNHT(batch_size=5, noise_estimate=0.0, diffusion=2.0, thermostat=thermostat,
+                     gradient="plain")  # fmt: skip
     point = model.initial_point()
     for draw in range(window_length(0) + 1):
         point, _ = step.step(point)
