@@ -343,7 +343,7 @@ def changed(algorithm, **methods):
     return twin
 
 
-def subject(step, *, update=None, target=None, state=None):
+def subject(step, *, update=None, target=None, state=None, backend=None):
     """The kernel of a step method; or one with another `update`, target or carried state.
 
     It plans its steps as after tuning.
@@ -364,7 +364,7 @@ def subject(step, *, update=None, target=None, state=None):
         changed(algorithm, **changes),
         step.chain.context(),
         {},
-        Backend("c"),
+        backend or Backend("c"),
         constant=False,
         leaps=False,
     )
