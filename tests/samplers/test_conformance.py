@@ -90,20 +90,6 @@ def test_what_numba_is_compared_on_has_the_operations_of_all_cases():
     assert not any(missing.values()), missing
 
 
-@pytest.mark.statistics
-@pytest.mark.compiled
-@typical
-def test_chains_in_workers_that_are_spawned_are_the_same(case):
-    model, step = built(case)
-    with model:
-        one = sample(step, draws=5)
-        spawn = sample(step, cores=2, mp_ctx="spawn", draws=5)
-    np.testing.assert_array_equal(draws(one), draws(spawn))
-    sums, spawned = running_sums(one), running_sums(spawn)
-    for name in sums:
-        np.testing.assert_array_equal(sums[name], spawned[name])
-
-
 @pytest.mark.compiled
 @typical
 def test_the_state_round_trips_in_the_midst_of_an_epoch(case):
