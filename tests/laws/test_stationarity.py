@@ -28,16 +28,15 @@ INTEGRATORS = ["BAOAB", "euler", "symmetric"]
 SGHMC_WORDS = [*INTEGRATORS, "ABOBA", "OBABO", "UBU"]
 SGNHT_WORDS = [*INTEGRATORS, "ABDODBA", "ODBABDO", "DUBUD"]
 SANTA_WORDS = ["symmetric", "euler"]
-LENGTHS = pytest.mark.parametrize(
-    "length",
-    [pytest.param(1, id="short"), pytest.param(2, id="long", marks=pytest.mark.statistics)],
-)
 
 
-def with_lengths(integrators):
-    """All of them at the short length, and the first, the default, at the long one."""
+def with_lengths(integrators, quick=False):
+    """The first, the default, at the long length, the others at the short one.
+
+    With `quick` the first at the short one too: outside of the tier of statistics.
+    """
     first, *others = integrators
-    cases = [pytest.param(first, 1, id=f"{first}-short")]
+    cases = [pytest.param(first, 1, id=f"{first}-short")] if quick else []
     cases += [
         pytest.param(name, 1, id=f"{name}-short", marks=pytest.mark.statistics) for name in others
     ]
@@ -139,19 +138,20 @@ def test_closed_forms_of_sgnht(integrator):
 
 
 @pytest.mark.statistics
-@LENGTHS
-def test_sgld_ill_conditioned(length):
+def test_sgld_ill_conditioned():
     h, c = 0.01, numbers(T=2.0)  # h a from 0.001 to 1, half of the stability limit
     posterior = prior_only(SGLD, ILL_CONDITIONED, step_size=h, temperature=2.0)
     law = gaussian_law(UPDATES["SGLD", None], ILL_CONDITIONED, 0.0, h, c)
-    draws = run(posterior, h, law, length=length, inner=20)
-    score_variance(draws.q, 0.0, sgld_variance(posterior.a, 0, h, c), "q", 0.02 / length, GROUPS)
+    draws = run(posterior, h, law, length=2, inner=20)
+    score_variance(draws.q, 0.0, sgld_variance(posterior.a, 0, h, c), "q", 0.01, GROUPS)
     score_mean(draws.q * np.sqrt(posterior.a), 0.0, 0.02, "mean")
 
 
 @pytest.mark.compiled
-@LENGTHS
-@pytest.mark.parametrize("temperature", statistics_but([0.5], [1.0, 0.5]))
+@pytest.mark.parametrize(
+    ("temperature", "length"),
+    [(0.5, 1), *(pytest.param(T, 2, marks=pytest.mark.statistics) for T in (1.0, 0.5))],
+)
 def test_sgld_with_minibatches(temperature, length):
     h, c = 0.3, numbers(T=temperature)
     posterior = noisy_posterior(SGLD, noise=3.0, step_size=h, temperature=temperature)
@@ -236,7 +236,7 @@ def test_sgnht_ill_conditioned(integrator, length):
 
 @pytest.mark.statistics
 @pytest.mark.compiled
-@with_lengths(SGNHT_WORDS)
+@with_lengths(SGNHT_WORDS, quick=True)
 def test_sgnht_with_minibatches(integrator, length):
     """The thermostat absorbs noise of unknown size: Var(q) as without it, but for Euler's bias."""
     h, A, T = 0.2, 1.0, 1.0
@@ -513,11 +513,10 @@ DOUBLE_WELL = {
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("name", statistics_but(["SGNHT"], DOUBLE_WELL))
-@LENGTHS
-def test_double_well(name, length):
+@pytest.mark.parametrize("name", DOUBLE_WELL)
+def test_double_well(name):
     sampler, settings = DOUBLE_WELL[name]
-    draws, d, errors = 1500 * length, 1500, np.array([0.02, 0.02, 0.004]) / np.sqrt(length)
+    d, errors = 1500, np.array([0.02, 0.02, 0.004]) / np.sqrt(2)
     h, rng = 0.1, np.random.default_rng(4)
     with pm.Model():
         x = pm.Flat("x", shape=d)
@@ -526,7 +525,7 @@ def test_double_well(name, length):
     chain = subject(step)
     q = rng.choice(GRID, p=DENSITY, size=d)
     state = tuple(initial_state(step, rng).values())
-    drawn = simulate(chain, q, state, h, draws=draws, inner=10 * length, seed=length)
+    drawn = simulate(chain, q, state, h, draws=3000, inner=20, seed=2)
     score_mean(drawn.q, -2.147955, errors[0], "E x")
     score_mean(drawn.q**2, 7.475479, errors[1], "E x^2")
     score_mean(drawn.q < 0, 0.871224, errors[2], "P(x < 0)")
