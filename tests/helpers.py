@@ -29,6 +29,8 @@ from pymc_sgmcmc.tuning.tuner import Tuner
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
 """Nothing is compiled: for the other side of a comparison, and for what is called seldom."""
+PLAIN = {"compile_kwargs": {"mode": PYTHON}}
+"""Arguments of a step method whose kernel is interpreted."""
 
 STEP_AND_METRIC = Plan(
     step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",

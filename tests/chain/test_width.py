@@ -11,7 +11,7 @@ from pymc_sgmcmc.chain.running_sums import BATCHES, RunningSums
 from pymc_sgmcmc.chain.width import Width
 from tests.helpers import (
     N_ROWS,
-    PYTHON,
+    PLAIN,
     UPDATES,
     gaussian_law,
     initial_state,
@@ -123,7 +123,7 @@ def _wanted(cls, settings, posterior, h):
 @pytest.mark.parametrize(("cls", "settings", "h"), **named(UNKNOWN))
 def test_nothing_is_implied_where_no_identity_is_exact(cls, settings, h):
     """What is summed there is that of NumPy: tests/dynamics/test_updates.py."""
-    chain = subject(poisson_step(cls, **settings, compile_kwargs={"mode": PYTHON}))
+    chain = subject(poisson_step(cls, **settings, **PLAIN))
     rows, normals = [np.zeros((2, 3), dtype=int)], np.zeros((2, chain.kernel.n_noise, 4))
     output = chain(np.ones(4), tuple(chain.state.values()), np.full(2, 0.01), rows, normals)
     assert np.isnan(output.sums[VIRIAL]).all() and np.isfinite(output.sums[QG]).all()

@@ -13,8 +13,8 @@ from pymc_sgmcmc import PSGHMC, PSGLD, SGD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnea
 from tests.helpers import (
     INTERPRETED,
     N_ROWS,
+    PLAIN,
     PRIOR_SD,
-    PYTHON,
     UPDATES,
     check_steps,
     coefficients_of,
@@ -26,8 +26,6 @@ from tests.helpers import (
 from tests.tiers import statistics_but
 
 D = len(PRIOR_SD)
-PLAIN = {"compile_kwargs": {"mode": PYTHON}}
-"""Arguments of a step method whose kernel is interpreted."""
 FRICTION = np.array([0.3, 1.0, 2.5, 8.0])
 ESTIMATE = np.array([0.0, 0.2, 1.1, 3.0])
 INTEGRATORS = ["BAOAB", "euler", "symmetric"]

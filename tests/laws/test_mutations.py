@@ -10,7 +10,7 @@ from pymc_sgmcmc import SGHMC, SGNHT, Santa
 from tests.helpers import (
     INTERPRETED,
     N_ROWS,
-    PYTHON,
+    PLAIN,
     UPDATES,
     check_steps,
     coordinate_thermostat_law,
@@ -144,12 +144,11 @@ def prior_missing(estimate, q, slices, weights):
     return [full - part for full, part in zip(estimate(q, slices, weights), prior, strict=True)]
 
 
-# The two nets. A chain that hardly moves cannot be told from its law by chance alone: its Monte
-# Carlo error is then too large, and that fails the check.
+# The two nets. Steps are few, and interpreted; a law takes thousands, which are compiled. A chain
+# that hardly moves cannot be told from its law by chance alone: its Monte Carlo error is then too
+# large, and that fails the check.
 
 SEEN = "where the law says|diverged|says nothing"
-PLAIN = {"compile_kwargs": {"mode": PYTHON}}
-"""Steps are few, and are interpreted; a law takes thousands, which are compiled."""
 
 
 @cache

@@ -34,7 +34,7 @@ from pymc_sgmcmc.tuning.locate import Located
 from pymc_sgmcmc.tuning.windows import window_length
 from tests.benchmarks.trust_models import eight_schools
 from tests.cases import draws, regression, sample
-from tests.helpers import PYTHON, coefficients_of, initial_state
+from tests.helpers import PLAIN, coefficients_of, initial_state
 from tests.tiers import statistics_but
 
 SAMPLERS = [SGLD, SGHMC, SGNHT, Santa, PSGLD, PSGHMC]
@@ -213,7 +213,7 @@ def test_without_tuning_draws_it_is_refused():
 @pytest.mark.parametrize("sampler", statistics_but([SGNHT], SAMPLERS))
 def test_with_a_step_size_nothing_is_tuned(sampler):
     with regression():
-        step = sampler(step_size=1e-3, batch_size=5, compile_kwargs={"mode": PYTHON})
+        step = sampler(step_size=1e-3, batch_size=5, **PLAIN)
         stats = sample(step).sample_stats
     assert not set(TUNED_STATS) & set(stats)
     with pytest.raises(ValueError, match="nothing to report"):
