@@ -44,10 +44,9 @@ def without_gamma(q, v, *, grad, h, noise, decay, rows, damping, temperature):
 
 def test_a_moving_metric_samples_the_posterior_by_its_term():
     check_width()
+    # Its law is (1 + |q|) exp(-q^2 / 2): a variance of 1.44.
     with pytest.raises(AssertionError, match="where the law says"):
-        check_width(
-            without_gamma, draws=200
-        )  # its law is (1 + |q|) exp(-q^2 / 2): a variance of 1.44
+        check_width(without_gamma, draws=200)
 
 
 def test_the_term_is_the_diagonal_of_the_derivative():
