@@ -34,8 +34,8 @@ from pymc_sgmcmc import (
 from pymc_sgmcmc.conformance.subject import begin, walk
 from pymc_sgmcmc.distributions import UniformSphere, VonMisesFisher
 
-__all__ = ["CASES", "DEFAULTS", "OTHERS", "TYPICAL", "Case", "begin", "built", "draws",
-           "regression", "sample", "walk"]  # fmt: skip
+__all__ = ["CASES", "DEFAULTS", "N_ROWS", "OTHERS", "TYPICAL", "Case", "begin", "built", "draws",
+           "optimisers", "regression", "sample", "walk"]  # fmt: skip
 
 N_ROWS = 40
 

@@ -29,6 +29,8 @@ from pymc_sgmcmc.tuning.tuner import Tuner
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
 """Nothing is compiled: for the other side of a comparison, and for what is called seldom."""
+PLAIN = {"compile_kwargs": {"mode": PYTHON}}
+"""Arguments of a step method whose kernel is interpreted."""
 
 STEP_AND_METRIC = Plan(
     step_size=True, batch_size=False, metric=True, noise=False, gradient="plain",
@@ -343,7 +345,7 @@ def changed(algorithm, **methods):
     return twin
 
 
-def subject(step, *, update=None, target=None, state=None):
+def subject(step, *, update=None, target=None, state=None, backend=None):
     """The kernel of a step method; or one with another `update`, target or carried state.
 
     It plans its steps as after tuning.
@@ -364,7 +366,7 @@ def subject(step, *, update=None, target=None, state=None):
         changed(algorithm, **changes),
         step.chain.context(),
         {},
-        Backend("c"),
+        backend or Backend("c"),
         constant=False,
         leaps=False,
     )

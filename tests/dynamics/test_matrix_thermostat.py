@@ -26,7 +26,7 @@ def step_on(**kwargs):
     return step, y.mean(axis=0) / 2, y
 
 
-def check_width(thermostat):
+def check_width(thermostat, draws=5000):
     """Precision 1 in each coordinate, and correlated gradient noise: the law is N(mean, 1)."""
     step, mean, y = step_on(step_size=0.1, diffusion=1.0, thermostat=thermostat)
     V = ROWS**2 / BATCH * np.cov(y.T, bias=True) / (2.0 * ROWS) ** 2
@@ -34,7 +34,7 @@ def check_width(thermostat):
     chain, rng, seen = subject(step), np.random.default_rng(2), []
     for seed in range(3):
         state = tuple(initial_state(step, rng).values())
-        seen.append(simulate(chain, mean, state, 0.1, draws=5000, inner=40, burn_in=300,
+        seen.append(simulate(chain, mean, state, 0.1, draws=draws, inner=40, burn_in=300,
                              n_rows=ROWS, batch=BATCH, seed=seed).q)  # fmt: skip
     relative = np.concatenate(seen) - mean
     directions = np.linalg.eigh(V)[1]
@@ -46,7 +46,7 @@ def test_correlated_noise_needs_a_matrix():
     check_width("matrix")
     for thermostat in ("scalar", "coordinate"):
         with pytest.raises(AssertionError, match="where the law says"):
-            check_width(thermostat)
+            check_width(thermostat, draws=1000)
 
 
 @pytest.mark.parametrize("integrator", ["BAOAB", "euler", "symmetric", "ODBABDO"])
@@ -98,7 +98,6 @@ def test_one_step_in_numpy(integrator):
 
 
 def test_it_samples_through_pymc_and_refuses_what_it_cannot():
-    step, mean, _ = step_on(step_size=0.1, diffusion=2.0, thermostat="matrix", backend="numba")
     with pm.Model():
         pm.Normal("q", shape=2)
         idata = sample(SGNHT(step_size=0.3, thermostat="matrix"), draws=2000, tune=200)
@@ -107,4 +106,3 @@ def test_it_samples_through_pymc_and_refuses_what_it_cannot():
         with pytest.raises(ValueError, match="integrator='DUBUD': U is for"):
             SGNHT(step_size=0.3, thermostat="matrix", integrator="DUBUD")
     score_mean(draws(idata, "q").transpose(1, 0, 2) ** 2, 1.0, 0.1, "q^2")
-    assert len(mean) == D and step.algorithm.thermostat == "matrix"

@@ -1,4 +1,9 @@
-"""Every update, step by step, against an independent version in NumPy."""
+"""Every update, step by step, against an independent version in NumPy.
+
+One of each kind is compiled. The others are interpreted: their subject is arithmetic, and that C
+computes what PyTensor's interpreter does is asked of each sampler by
+`tests/samplers/test_conformance.py`.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +11,9 @@ import pytest
 import pymc_sgmcmc
 from pymc_sgmcmc import PSGHMC, PSGLD, SGD, SGFS, SGHMC, SGLD, SGNHT, PowerAnnealing, Santa
 from tests.helpers import (
+    INTERPRETED,
     N_ROWS,
+    PLAIN,
     PRIOR_SD,
     UPDATES,
     check_steps,
@@ -22,6 +29,7 @@ D = len(PRIOR_SD)
 FRICTION = np.array([0.3, 1.0, 2.5, 8.0])
 ESTIMATE = np.array([0.0, 0.2, 1.1, 3.0])
 INTEGRATORS = ["BAOAB", "euler", "symmetric"]
+COMPILED = ["BAOAB"]
 WORDS = {"SGHMC": ["ABOBA", "OBABO", "UBU"], "SGNHT": ["ABDODBA", "ODBABDO", "DUBUD"]}
 
 
@@ -32,7 +40,7 @@ def test_sgld():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("integrator", statistics_but(["BAOAB"], INTEGRATORS + WORDS["SGHMC"]))
+@pytest.mark.parametrize("integrator", statistics_but(COMPILED, INTEGRATORS + WORDS["SGHMC"]))
 def test_sghmc_with_vectors(integrator):
     step = poisson_step(
         SGHMC,
@@ -40,13 +48,14 @@ def test_sghmc_with_vectors(integrator):
         noise_estimate=ESTIMATE,
         temperature=1.7,
         integrator=integrator,
+        **({} if integrator in COMPILED else PLAIN),
     )
     c = numbers(C=FRICTION, B=ESTIMATE, T=1.7)
     check_steps(subject(step), UPDATES["SGHMC", integrator], c)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("integrator", statistics_but(["BAOAB"], INTEGRATORS + WORDS["SGNHT"]))
+@pytest.mark.parametrize("integrator", statistics_but(COMPILED, INTEGRATORS + WORDS["SGNHT"]))
 @pytest.mark.parametrize("thermostat", ["scalar", "coordinate"])
 def test_sgnht_with_vectors(thermostat, integrator):
     diffusion = 4.3 if thermostat == "scalar" else FRICTION
@@ -57,6 +66,7 @@ def test_sgnht_with_vectors(thermostat, integrator):
         thermal_mass=3.7,
         temperature=0.6,
         integrator=integrator,
+        **({} if integrator in COMPILED else PLAIN),
     )
     c = numbers(A=diffusion, T=0.6, Q=3.7)
     chain, update = subject(step), UPDATES["SGNHT", integrator]
@@ -83,6 +93,8 @@ def test_steps_that_are_built_one_after_the_other_are_not_mixed_up():
 def test_santa(integrator, diffusion, mass):
     """While the metric moves, at changing temperatures, and in refinement."""
     settings = {"diffusion": diffusion, "thermal_mass": mass, "damping": 0.02}
+    if (integrator, mass) != ("symmetric", "auto"):
+        settings |= PLAIN
     chain = subject(poisson_step(Santa, integrator=integrator, **settings))
     c = numbers(A=1.0 if diffusion is not FRICTION else FRICTION, Q=mass, N=N_ROWS, damping=0.02,
                 metric=diffusion is not FRICTION, v=np.full(D, 0.98**2))  # fmt: skip
@@ -98,15 +110,15 @@ def test_santa(integrator, diffusion, mass):
 
 @pytest.mark.statistics
 def test_sgfs():
-    step = poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.2, temperature=1.7)
-    chain = subject(step, update=step.algorithm.update)
+    step = poisson_step(SGFS, metric=np.ones(D), noise_estimate=0.2, temperature=1.7, **PLAIN)
+    chain = subject(step, update=step.algorithm.update, backend=INTERPRETED)
     check_steps(chain, UPDATES["SGFS", None], numbers(T=1.7, B=0.2), h=0.003)
 
 
 @pytest.mark.statistics
 def test_sgd():
-    step = poisson_step(SGD, step_size=0.001, metric=np.ones(D), temperature=1.7)
-    chain = subject(step, update=step.algorithm.update)
+    step = poisson_step(SGD, step_size=0.001, metric=np.ones(D), temperature=1.7, **PLAIN)
+    chain = subject(step, update=step.algorithm.update, backend=INTERPRETED)
     check_steps(chain, UPDATES["SGD", None], numbers(), h=0.003)
 
 
@@ -116,7 +128,7 @@ MOVING = {"decay": np.array([0.0, 0.5, 0.9, 1.0, 0.3, 0.99, 0.8])}
 @pytest.mark.statistics
 def test_psgld():
     """While the metric moves."""
-    chain = subject(poisson_step(PSGLD, damping=0.02, temperature=1.7))
+    chain = subject(poisson_step(PSGLD, damping=0.02, temperature=1.7, **PLAIN))
     c = numbers(T=1.7, N=N_ROWS, damping=0.02, v=np.full(D, 0.98**2))
     np.testing.assert_allclose(chain.state["v"], c.v)
     check_steps(chain, UPDATES["PSGLD", None], c, plan=MOVING, h=0.003)
@@ -125,7 +137,7 @@ def test_psgld():
 @pytest.mark.statistics
 @pytest.mark.parametrize("estimate", ["metric", "none"])
 def test_psghmc(estimate):
-    settings = {"friction": FRICTION, "damping": 0.02, "temperature": 1.7}
+    settings = {"friction": FRICTION, "damping": 0.02, "temperature": 1.7} | PLAIN
     chain = subject(poisson_step(PSGHMC, noise_estimate=estimate, **settings))
     metric = estimate == "metric"
     c = numbers(C=FRICTION, T=1.7, N=N_ROWS, damping=0.02, metric=metric, v=np.full(D, 0.98**2))
@@ -134,10 +146,9 @@ def test_psghmc(estimate):
 
 @pytest.mark.statistics
 def test_no_noise_is_subtracted_that_is_not_that_of_independent_batches():
-    fast = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
-    assert coefficients_of(poisson_step(PSGHMC, **fast))["share"] == N_ROWS**2
+    assert coefficients_of(poisson_step(PSGHMC, **PLAIN))["share"] == N_ROWS**2
     for settings in ({"batches": "epochs"}, {"gradient": "control_variate"}):
-        assert coefficients_of(poisson_step(PSGHMC, **settings, **fast))["share"] == 0
+        assert coefficients_of(poisson_step(PSGHMC, **settings, **PLAIN))["share"] == 0
     with pytest.raises(ValueError, match="'metric' is for batches drawn independently"):
         poisson_step(PSGHMC, batches="epochs", noise_estimate="metric")
     with pytest.raises(
@@ -151,7 +162,7 @@ def test_no_noise_is_subtracted_that_is_not_that_of_independent_batches():
 def test_what_rmsprop_plans(sampler):
     """It adapts while tuning, at first by plain means, and rests afterwards."""
     step, steps = (
-        poisson_step(sampler, compile_kwargs={"mode": "FAST_COMPILE"}, decay=0.8),
+        poisson_step(sampler, **PLAIN, decay=0.8),
         np.arange(20),
     )
     decay = np.minimum(0.8, (steps + 1) / (steps + 2))
@@ -163,7 +174,7 @@ def test_what_rmsprop_plans(sampler):
 @pytest.mark.statistics
 def test_what_santa_plans():
     """Pure functions of the count: decay while it adapts, temperature, and when it refines."""
-    step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5, decay=0.8)
+    step = poisson_step(Santa, **PLAIN, temperature=1.5, decay=0.8)
     steps = np.arange(20)
     decay = np.minimum(0.8, (steps + 1) / (steps + 2))
     np.testing.assert_allclose(planned(step, steps)["decay"], decay)
@@ -172,7 +183,7 @@ def test_what_santa_plans():
     np.testing.assert_array_equal(planned(step, steps)["decay"], 1.0)
     annealing = PowerAnnealing(0.1, 2.0, 0.7)
     with pytest.warns(UserWarning, match="not from the posterior"):
-        step = poisson_step(Santa, compile_kwargs={"mode": "FAST_COMPILE"}, temperature=1.5,
+        step = poisson_step(Santa, **PLAIN, temperature=1.5,
                             decay=0.8, annealing=annealing, exploration=12)  # fmt: skip
     step.stop_tuning()
     plan = planned(step, steps)
@@ -201,7 +212,7 @@ def _frictions(thermostat):
     ],
 )
 def test_defaults(sampler, c):
-    chain = subject(poisson_step(getattr(pymc_sgmcmc, sampler), step_size=0.003))
+    chain = subject(poisson_step(getattr(pymc_sgmcmc, sampler), step_size=0.003, **PLAIN))
     assert chain.kernel.constant
     integrator = {"SGLD": None, "PSGLD": None, "Santa": "symmetric"}.get(sampler, "BAOAB")
     check_steps(chain, UPDATES[sampler, integrator], c, h=0.003, plan=chain.plan(np.arange(7)))
@@ -218,7 +229,7 @@ def test_default_thermal_mass(thermostat, diffusion, expected):
         SGNHT,
         thermostat=thermostat,
         diffusion=diffusion,
-        compile_kwargs={"mode": "FAST_COMPILE"},
+        **PLAIN,
     )
     assert coefficients_of(step)["mass"] == pytest.approx(expected)
 

@@ -2,7 +2,7 @@
 
 Both are read from single short steps, whose normals take all combinations of signs: these have the
 mean and the covariance of normals, without a Monte Carlo error. D, Q and H are those of the
-papers, in NumPy, with derivatives by differences.
+papers, in NumPy, with derivatives by differences. So few steps are interpreted.
 """
 
 from itertools import product
@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import PSGHMC, PSGLD, SGGMC, SGHMC, SGLD, SGNHT, SGRLD, Recipe, Santa, gSGNHT
-from tests.helpers import initial_state, subject
+from tests.helpers import PLAIN, initial_state, subject
 
 pytestmark = pytest.mark.statistics
 
@@ -30,7 +30,7 @@ def step_of(sampler, **settings):
     with pm.Model():
         q = pm.Flat("q", shape=2)
         pm.Potential("minus U", -pt.sum(pt.cosh(q)) - 0.3 * q[0] * q[1] ** 2)
-        return sampler(step_size=0.001, temperature=T, **settings)
+        return sampler(step_size=0.001, temperature=T, **PLAIN, **settings)
 
 
 def moments(step, z, h):
@@ -183,7 +183,7 @@ def test_metrics_that_move_with_the_position():
     with pm.Model():
         theta = pm.Gamma("theta", alpha=[3.0, 1.5], beta=2.0, shape=2)
         pm.Potential("more", -0.3 * theta[0] * theta[1])
-        step = SGRLD(step_size=0.001, temperature=T)
+        step = SGRLD(step_size=0.001, temperature=T, **PLAIN)
     parts = (
         lambda z: np.diag(np.exp(-z)),
         lambda z: np.zeros((2, 2)),

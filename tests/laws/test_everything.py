@@ -61,9 +61,8 @@ def test_everything_in_one_run():
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "This step method does not sample")
             ours = SGNHT(
-                free, step_size=0.02, diffusion=30.0, thermostat="coordinate", steps_per_draw=50,
-                backend="numba",
-            )  # fmt: skip
+                free, step_size=0.02, diffusion=30.0, thermostat="coordinate", steps_per_draw=50
+            )
         gibbs = pm.CategoricalGibbsMetropolis([model["which"]], model=full_data(model))
         idata = sample([ours, gibbs], draws=4000, tune=400, chains=4)
     for name, (mean, sd) in REFERENCE.items():

@@ -8,7 +8,9 @@ import pytest
 
 from pymc_sgmcmc import SGHMC, SGNHT, Santa
 from tests.helpers import (
+    INTERPRETED,
     N_ROWS,
+    PLAIN,
     UPDATES,
     check_steps,
     coordinate_thermostat_law,
@@ -142,8 +144,9 @@ def prior_missing(estimate, q, slices, weights):
     return [full - part for full, part in zip(estimate(q, slices, weights), prior, strict=True)]
 
 
-# The two nets. A chain that hardly moves cannot be told from its law by chance alone: its Monte
-# Carlo error is then too large, and that fails the check.
+# The two nets. Steps are few, and interpreted; a law takes thousands, which are compiled. A chain
+# that hardly moves cannot be told from its law by chance alone: its Monte Carlo error is then too
+# large, and that fails the check.
 
 SEEN = "where the law says|diverged|says nothing"
 
@@ -151,12 +154,13 @@ SEEN = "where the law says|diverged|says nothing"
 @cache
 def poisson(sampler):
     own = {"friction": FRICTION} if sampler is SGHMC else {"diffusion": FRICTION}
-    return poisson_step(sampler, integrator="euler", temperature=TEMPERATURE, **own)
+    return poisson_step(sampler, integrator="euler", temperature=TEMPERATURE, **own, **PLAIN)
 
 
 def check_sampler_steps(sampler, update=None, mistake=right_target):
     step = poisson(sampler)
-    chain = subject(step, update=update, target=Mistaken(step.target, mistake))
+    target = Mistaken(step.target, mistake)
+    chain = subject(step, update=update, target=target, backend=INTERPRETED)
     c = numbers(C=FRICTION, A=FRICTION, T=TEMPERATURE, Q=10 / 4 / FRICTION**2)
     check_steps(chain, UPDATES[sampler.__name__, "euler"], c)
 
@@ -326,12 +330,12 @@ def santa_update(mistake):
 
 @cache
 def santa_poisson():
-    return poisson_step(Santa, integrator="euler", diffusion="metric", thermal_mass=3.7)
+    return poisson_step(Santa, integrator="euler", diffusion="metric", thermal_mass=3.7, **PLAIN)
 
 
 def check_santa_steps(**mistake):
     """With a metric that moves, at changing temperatures, into refinement."""
-    chain = subject(santa_poisson(), update=santa_update(mistake))
+    chain = subject(santa_poisson(), update=santa_update(mistake), backend=INTERPRETED)
     plan = {"decay": np.array([0.9, 0.5, 0.9, 1.0, 0.3, 0.99, 0.8]),
             "temperature": np.array([2.0, 0.3, 0.3, 0.1, 0.1, 0.0, 0.0])}  # fmt: skip
     for v in (1.0, 1e-6):

@@ -75,21 +75,24 @@ def test_exact_draws_pass(regression):
     assert max(map(len, text.splitlines())) <= 96
 
 
-@pytest.mark.compiled
-@pytest.mark.statistics
-def test_false_alarms_are_rare(regression):
-    alarmed = [bool(regression.check(regression.draws(seed=s)).alarms) for s in range(100, 140)]
-    assert sum(alarmed) <= 1
+@pytest.fixture(scope="module")
+def of_many_runs(regression):
+    return [regression.check(regression.draws(seed=s)) for s in range(100, 140)]
 
 
 @pytest.mark.compiled
 @pytest.mark.statistics
-def test_standard_errors_are_those_of_many_runs(regression):
-    found = [regression.check(regression.draws(seed=s)).dataset for s in range(100, 140)]
+def test_false_alarms_are_rare(of_many_runs):
+    assert sum(bool(found.alarms) for found in of_many_runs) <= 1
+
+
+@pytest.mark.compiled
+@pytest.mark.statistics
+def test_standard_errors_are_those_of_many_runs(of_many_runs):
     for figure in ("sd_ratio", "mean_error"):
-        spread = np.std([data[figure] for data in found])
-        claimed = np.sqrt(np.mean([data[f"{figure}_error"] ** 2 for data in found]))
-        assert 0.8 < spread / claimed < 1.25
+        spread = np.std([found.dataset[figure] for found in of_many_runs])
+        errors = [found.dataset[f"{figure}_error"] for found in of_many_runs]
+        assert 0.8 < spread / np.sqrt(np.mean(np.square(errors))) < 1.25
 
 
 @pytest.mark.compiled

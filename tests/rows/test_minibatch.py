@@ -11,7 +11,7 @@ import pytest
 from pymc_sgmcmc import SGLD, SGNHT, full_data
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.model.full_data import minibatches
-from tests.cases import DEFAULTS, TYPICAL, begin, draws, sample
+from tests.cases import TYPICAL, begin, draws, sample
 from tests.helpers import PYTHON
 from tests.posterior.test_target import agrees, cheap
 from tests.tiers import statistics_but
@@ -21,8 +21,6 @@ random = np.random.default_rng(4)
 X = random.normal(size=(N, K))
 Y = X @ [1.0, -0.5] + random.normal(size=N)
 LABELS = Y > 0
-
-each_sampler = pytest.mark.parametrize("case", statistics_but([TYPICAL], DEFAULTS), ids=str)
 
 
 def batch(minibatch, *arrays, size=SIZE):
@@ -145,10 +143,9 @@ def test_the_full_model_is_the_one_on_the_full_data(name):
 
 
 @pytest.mark.compiled
-@each_sampler
 @pytest.mark.parametrize("batches", statistics_but(["random"], ["random", "epochs"]))
-def test_the_draws_are_those_of_the_full_data(case, batches):
-    settings = {"batches": batches, "steps_per_draw": 3}
+def test_the_draws_are_those_of_the_full_data(batches):
+    case, settings = TYPICAL, {"batches": batches, "steps_per_draw": 3}
     with regression(False):
         hand = sample(case.step(batch_size=SIZE, **settings))
     with regression(True):

@@ -8,12 +8,10 @@ import pymc as pm
 import pytest
 
 from pymc_sgmcmc import AMAGOLD, Gibbs
-from tests.cases import Case, draws, regression, sample
+from tests.cases import draws, regression, sample
 from tests.helpers import noisy_posterior, score_mean
 
 pytestmark = pytest.mark.statistics
-
-CASE = Case(AMAGOLD, {"step_size": 0.05})
 
 
 def check_law(count=8000, temperature=1.0, **settings):
@@ -75,11 +73,6 @@ def test_beside_a_step_method_that_moves_the_other_variable():
         idata = sample([step, Gibbs(model["y"], conditional)], draws=4000, tune=100, chains=1)
     for name in ("x", "y"):
         score_mean(draws(idata, name)[0] ** 2, 1.0, 0.03, f"Var {name}")
-
-
-def test_what_check_sampler_asks():
-    report = CASE.check()
-    assert report.passed, str(report)
 
 
 def test_what_remembers_the_chain_is_refused():

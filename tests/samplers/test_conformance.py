@@ -12,17 +12,23 @@ import xarray as xr
 from pymc.exceptions import SamplingError
 from pymc.sampling.parallel import ParallelSamplingError
 from pytensor import config
+from pytensor.graph.traversal import ancestors
 
-from pymc_sgmcmc import CyclicalCosine, Polynomial, Santa, running_sums
+from pymc_sgmcmc import GMC, SGHMC, SGRHMC, SGRLD, CyclicalCosine, Polynomial, Santa, running_sums
+from pymc_sgmcmc.conformance.subject import Subject
+from pymc_sgmcmc.conformance.update_checks import BareUpdate, NormalGradient
 from pymc_sgmcmc.dynamics.schedules import as_schedule
+from pymc_sgmcmc.dynamics.setting import Context
 from tests.cases import (
     CASES,
     DEFAULTS,
+    N_ROWS,
     OTHERS,
     TYPICAL,
     begin,
     built,
     draws,
+    optimisers,
     regression,
     sample,
     walk,
@@ -31,7 +37,9 @@ from tests.helpers import change_part, draw_rows_of
 from tests.tiers import statistics_but
 
 each = pytest.mark.parametrize("case", statistics_but([TYPICAL], CASES), ids=str)
-each_sampler = pytest.mark.parametrize("case", statistics_but([TYPICAL], DEFAULTS), ids=str)
+KINDS = [case for case in DEFAULTS if case.cls is not SGHMC]
+"""Without momenta, with a thermostat, and with a metric of its own: SGHMC has less than SGNHT."""
+each_sampler = pytest.mark.parametrize("case", statistics_but([TYPICAL], KINDS), ids=str)
 typical = pytest.mark.parametrize("case", [TYPICAL], ids=str)
 
 
@@ -51,25 +59,37 @@ def test_what_check_sampler_asks(case):
     assert set(report.failed) <= unlinked, str(report)
 
 
+BY_NUMBA = [case for case in DEFAULTS + OTHERS if case.cls in (Santa, SGRLD, SGRHMC, GMC)]
+BY_NUMBA += [case for case in OTHERS if "matrix" in str(case)]
+"""The cases that Numba compiles, at 20 s each: between them they have the operations of all."""
+
+
 @pytest.mark.statistics
-@pytest.mark.parametrize("case", DEFAULTS + OTHERS, ids=str)
+@pytest.mark.parametrize("case", BY_NUMBA, ids=str)
 def test_numba_agrees(case):
     report = case.check(backends="numba", only=("update", "construction", "stats", "backends"))
     assert report.passed, str(report)
 
 
-@pytest.mark.statistics
-@pytest.mark.compiled
-@typical
-def test_chains_in_workers_that_are_spawned_are_the_same(case):
-    model, step = built(case)
-    with model:
-        one = sample(step, draws=5)
-        spawn = sample(step, cores=2, mp_ctx="spawn", draws=5)
-    np.testing.assert_array_equal(draws(one), draws(spawn))
-    sums, spawned = running_sums(one), running_sums(spawn)
-    for name in sums:
-        np.testing.assert_array_equal(sums[name], spawned[name])
+def operations(case):
+    """The names of a case's model, of the operations of its update, and whether it accepts."""
+    with optimisers():
+        bare = Subject(case.cls, case.arguments(), case.model).bare
+    size, rng = bare.size, np.random.default_rng(3)
+    context = Context(step_size=case.settings["step_size"], noise=np.zeros(size), n_rows=N_ROWS)
+    planned = bare.planned(np.arange(1), tuning=False)
+    given = {name: values[0] for name, values in planned.items()} | bare.coefficients(context)
+    state, gradient = bare.initial_state(rng, context), NormalGradient(np.eye(size), np.ones(size))
+    nodes = {v.owner for v in ancestors(BareUpdate(bare, state, given, gradient).new) if v.owner}
+    inner = [getattr(n.op, "scalar_op", getattr(n.op, "core_op", n.op)) for n in nodes]
+    return {case.model.__name__, bare.has_accept_step, *(type(op).__name__ for op in inner)}
+
+
+def test_what_numba_is_compared_on_has_the_operations_of_all_cases():
+    found = {str(case): operations(case) for case in CASES}
+    compared = set().union(*(found[str(case)] for case in BY_NUMBA))
+    missing = {name: names - compared for name, names in found.items()}
+    assert not any(missing.values()), missing
 
 
 @pytest.mark.compiled

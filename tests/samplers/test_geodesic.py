@@ -81,14 +81,14 @@ def test_the_law_on_a_sphere(name):
 @pytest.mark.parametrize("name", ["SGGMC", "gSGNHT"])
 def test_the_law_shows_noise_and_gradients_that_are_not_tangent(name, monkeypatch):
     monkeypatch.setattr(manifolds.Sphere, "tangent", lambda self, x, v: v)
-    with pytest.raises(AssertionError):
-        check_law(name)
+    with pytest.raises(AssertionError, match="where the law says"):
+        check_law(name, count=600)
 
 
 def test_the_law_shows_the_dimension_of_the_embedding(monkeypatch):
     monkeypatch.setattr(manifolds.Sphere, "dimension", lambda self, shape: int(np.prod(shape)))
     with pytest.raises(AssertionError, match="where the law says"):
-        check_law("gSGNHT")
+        check_law("gSGNHT", count=600)
 
 
 def test_the_law_shows_a_straight_line_drawn_back_to_the_sphere(monkeypatch):
@@ -97,8 +97,8 @@ def test_the_law_shows_a_straight_line_drawn_back_to_the_sphere(monkeypatch):
         return there / pt.sqrt(pt.sum(there**2, axis=-1, keepdims=True)), v
 
     monkeypatch.setattr(manifolds.Sphere, "flow", line)
-    with pytest.raises(AssertionError):
-        check_law("GMC", h=0.4)
+    with pytest.raises(AssertionError, match="where the law says"):
+        check_law("GMC", h=0.4, count=600)
 
 
 # Other manifolds.
@@ -119,7 +119,7 @@ def test_the_law_on_matrices_with_orthonormal_columns(name):
     weights = np.exp(np.sum(uniform * F, axis=(1, 2)))
     expected = np.average(uniform, axis=0, weights=weights)
     h = 0.1 if name == "SGGMC" else 0.4
-    X = chain_of(step_of(name, matrix, h), h, 2500).q.reshape(-1, 3, 2)
+    X = chain_of(step_of(name, matrix, h), h, 1000).q.reshape(-1, 3, 2)
     np.testing.assert_allclose(np.einsum("kni,knj->kij", X, X), [np.eye(2)] * len(X), atol=1e-9)
     for i, j in np.ndindex(3, 2):
         score_mean(X[:, i, j] - expected[i, j], 0.0, 0.04, f"E X[{i}, {j}]")
@@ -220,8 +220,9 @@ def log_posterior(v1, v2, rows, log, exp, total, root):
     return log(exp(CONCENTRATION * each[0]) + exp(CONCENTRATION * each[1]))
 
 
-@pytest.mark.parametrize("sampler", [SGGMC, gSGNHT, GMC])
+@pytest.mark.parametrize("sampler", [SGGMC, GMC])
 def test_both_modes_of_a_mixture(sampler):
+    """With noisy gradients and with exact ones; the thermostat of gSGNHT is asked above."""
     rows, n = mixture_rows(), 400
     grid = (np.arange(n) + 0.5) / n * 2 * np.pi - np.pi
     v = np.stack([np.cos(grid), np.sin(grid)], axis=-1)
@@ -241,12 +242,12 @@ def test_both_modes_of_a_mixture(sampler):
         middle = (v1 + v2) / pt.sqrt(pt.sum((v1 + v2) ** 2))
         parts = [VonMisesFisher.dist(v, CONCENTRATION, shape=2) for v in (v1, middle)]
         pm.Mixture("x", [0.5, 0.5], parts, observed=pm.Data("rows", rows))
-        settings = {"step_size": 0.1, "leapfrog_steps": 20, "steps_per_draw": 80}
-        if sampler is not GMC:
-            settings = {"step_size": 0.005, "batch_size": 6, "steps_per_draw": 400}
-            settings |= {"diffusion": 2.0} if sampler is gSGNHT else {"friction": 2.0}
-            settings |= {"noise_estimate": 0.5} if sampler is SGGMC else {}  # h V / 2
-        idata = sample(sampler(backend="numba", **settings), draws=4000, tune=200, chains=2)
+        if sampler is GMC:
+            step = GMC(step_size=0.1, leapfrog_steps=20, steps_per_draw=80)
+        else:  # with h V / 2; Numba takes longer to compile and saves more
+            step = SGGMC(step_size=0.005, batch_size=6, steps_per_draw=400, friction=2.0,
+                         noise_estimate=0.5, backend="numba")  # fmt: skip
+        idata = sample(step, draws=1200 if sampler is GMC else 3000, tune=200, chains=2)
     above = draws(idata, "v1")[..., 1] > 0
     by_chain = above.mean(axis=1)
     assert np.all((by_chain > 0.05) & (by_chain < 0.95)), "a chain stayed in one mode"

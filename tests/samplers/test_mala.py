@@ -6,12 +6,11 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import MALA, Gibbs, full_data
-from tests.cases import Case, draws, regression, sample
+from tests.cases import draws, regression, sample
 from tests.helpers import prior_only, score_mean, score_variance, simulate, subject
 
 pytestmark = pytest.mark.statistics
 
-CASE = Case(MALA, {"step_size": 0.02, "batch_size": None})
 SD = np.geomspace(0.2, 2.0, 4)
 
 
@@ -77,11 +76,6 @@ def test_it_tunes_itself_on_a_regression():
     np.testing.assert_allclose(draws(idata).std(axis=(0, 1)), sd, rtol=0.1)
     difference = draws(idata).mean(axis=(0, 1)) - draws(exact).mean(axis=(0, 1))
     assert np.all(np.abs(difference) < 0.15 * sd)
-
-
-def test_what_check_sampler_asks():
-    report = CASE.check()
-    assert report.passed, str(report)
 
 
 def test_a_proposal_outside_of_the_support_is_rejected():

@@ -9,6 +9,7 @@ from pymc_sgmcmc import SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, Recipe
 from tests.helpers import (
     COUNTS,
     FEATURES,
+    PLAIN,
     PRIOR_SD,
     initial_state,
     poisson_step,
@@ -66,8 +67,8 @@ AS_RECIPES = {
 @pytest.mark.parametrize("case", AS_RECIPES)
 def test_direct_samplers_are_recipes(case):
     cls, settings, parts = AS_RECIPES[case]
-    direct = poisson_step(cls, **settings)
-    recipe = poisson_step(Recipe, temperature=direct.algorithm.temperature, **parts)
+    direct = poisson_step(cls, **settings, **PLAIN)
+    recipe = poisson_step(Recipe, temperature=direct.algorithm.temperature, **parts, **PLAIN)
     rng = np.random.default_rng(1)
     q, state = PRIOR_SD / 3, tuple(initial_state(direct, rng).values())
     rows = rng.integers(len(COUNTS), size=(20, 3))
@@ -85,11 +86,11 @@ def test_sgrld_is_a_recipe():
     with pm.Model():
         theta = pm.Gamma("theta", alpha=3.0, beta=1.0, shape=4)
         pm.Poisson("y", theta.sum(), observed=7)
-        direct = SGRLD(step_size=H)
+        direct = SGRLD(step_size=H, **PLAIN)
     with pm.Model():
         theta = pm.Gamma("theta", alpha=3.0, beta=1.0, shape=4, default_transform=None)
         pm.Poisson("y", theta.sum(), observed=7)
-        recipe = Recipe(step_size=H, D=lambda q: {"q": q})
+        recipe = Recipe(step_size=H, D=lambda q: {"q": q}, **PLAIN)
     rng = np.random.default_rng(2)
     theta, normals = rng.gamma(3.0, size=4), rng.standard_normal((30, 1, 4))
     steps = np.full(30, H)
@@ -109,14 +110,14 @@ def gaussian_step(sampler, **parts):
         return sampler(step_size=0.02, **parts)
 
 
-def check_law(sampler, **parts):
+def check_law(sampler, parts, draws=15_000):
     """Of a correlated Gaussian."""
     step = gaussian_step(sampler, **parts)
     chain, rng, seen = subject(step), np.random.default_rng(3), []
     for seed in range(3):
         q = rng.multivariate_normal(np.zeros(2), S)
         state = tuple(initial_state(step, rng).values())
-        seen.append(simulate(chain, q, state, 0.02, draws=15_000, inner=20, seed=seed).q)
+        seen.append(simulate(chain, q, state, 0.02, draws=draws, inner=20, seed=seed).q)
     q = np.concatenate(seen)
     score_mean(q[:, 0] ** 2 / S[0, 0], 1.0, 0.02, "Var x")
     score_mean(q[:, 1] ** 2 / S[1, 1], 1.0, 0.02, "Var y")
@@ -147,10 +148,10 @@ ROOT = {"root": lambda q: 1 + pt.tanh(q) ** 2}
     ("sampler", "parts"), [(Recipe, DENSE), (SGRHMC, ROOT)], ids=["dense D", "SGRHMC"]
 )
 def test_matrices_that_depend_on_the_position(sampler, parts, monkeypatch):
-    check_law(sampler, **parts)
+    check_law(sampler, parts)
     monkeypatch.setattr("pymc_sgmcmc.samplers.recipe.divergence", lambda *_: 0.0)
     with pytest.raises(AssertionError, match="where the law says"):
-        check_law(sampler, **parts)
+        check_law(sampler, parts, draws=3000)
 
 
 def sgrhmc(q, p, h, z, friction, T):
@@ -163,7 +164,7 @@ def sgrhmc(q, p, h, z, friction, T):
 
 
 def test_sgrhmc_is_its_algorithm():
-    step = gaussian_step(SGRHMC, **ROOT, friction=1.7, temperature=2.5)
+    step = gaussian_step(SGRHMC, **ROOT, friction=1.7, temperature=2.5, **PLAIN)
     chain, rng = subject(step), np.random.default_rng(1)
     q, p, normals = rng.standard_normal(2), rng.standard_normal(2), rng.standard_normal((9, 1, 2))
     found = chain(q, (p,), np.full(9, 0.05), [], normals)
@@ -175,8 +176,9 @@ def test_sgrhmc_is_its_algorithm():
 
 def test_sgrhmc_is_the_recipe():
     chains = [
-        subject(gaussian_step(Recipe, **RIEMANNIAN_HMC)), subject(gaussian_step(SGRHMC, **ROOT)),
-    ]  # fmt: skip
+        subject(gaussian_step(sampler, **parts, **PLAIN))
+        for sampler, parts in ((Recipe, RIEMANNIAN_HMC), (SGRHMC, ROOT))
+    ]
     normals = np.random.default_rng(2).standard_normal((9, 1, 2))
     q = np.array([0.3, -0.9])
     one, other = (chain(q, (q,), np.full(9, 0.05), [], normals) for chain in chains)

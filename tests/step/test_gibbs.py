@@ -104,7 +104,7 @@ def test_inverse_wishart_in_a_mixture():
     with model:
         step = SGNHT([model["mu"]], step_size=0.05, diffusion=1.0, jitter=False)
         gibbs = pm.CategoricalGibbsMetropolis([model["z"]])
-        idata = sample([step, gibbs, Gibbs(model["S"], covariances)], draws=1500, tune=200)
+        idata = sample([step, gibbs, Gibbs(model["S"], covariances)], draws=400, tune=200)
     means = draws(idata, "mu").mean(axis=(0, 1))
     np.testing.assert_allclose(means, [[-3, 0], [3, 1]], atol=0.5)
     S = draws(idata, "S").mean(axis=(0, 1))
