@@ -30,6 +30,7 @@
 # %%
 # %matplotlib inline
 import logging
+import os
 import platform
 import warnings
 from importlib.metadata import version
@@ -44,6 +45,7 @@ from scipy import stats
 from pymc_sgmcmc import MALA, SGHMC, SGLD, SGNHT, CyclicalCosine, Gibbs, Santa, compare, report
 
 RANDOM_SEED = 2014
+CORES = 1 if os.environ.get("PYMC_SGMCMC_QUICK") == "1" else 2  # one is cheaper, for CI
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"  # of Okabe and Ito's colours
 
 logging.getLogger("pymc").setLevel(logging.WARNING)
@@ -133,8 +135,9 @@ ours = ["SGLD", "SGHMC", "SGNHT", "Santa"]
 # %%
 def sample(step, model, **kwargs):
     """Four chains of 2000 draws."""
-    settings = {"draws": 2000, "tune": 1000, "chains": 4, "cores": 2, "random_seed": RANDOM_SEED}
-    settings |= {"progressbar": False, "compute_convergence_checks": False} | kwargs
+    settings = {"draws": 2000, "tune": 1000, "chains": 4, "cores": CORES}
+    settings |= {"random_seed": RANDOM_SEED, "progressbar": False}
+    settings |= {"compute_convergence_checks": False} | kwargs
     with model:
         return pm.sample(step=step(), **settings)
 

@@ -49,6 +49,7 @@ from pymc_sgmcmc import SGHMC, SGLD, SGNHT, Polynomial, weighted_mean
 RANDOM_SEED = 2011
 FULL_SIZE = os.environ.get("FULL_SIZE") == "1"
 RESULTS = os.environ.get("RESULTS")  # the path of a folder
+LESS = 2 if os.environ.get("PYMC_SGMCMC_QUICK") == "1" else 1  # CI draws a part
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"  # of Okabe and Ito
 
 # Steps that are too long on purpose would be told of, in warnings.
@@ -126,7 +127,7 @@ def sampled(step_size):
     return {"row": row, "drawn": drawn}
 
 
-SWEEPS = 200_000 if FULL_SIZE else 10_000  # the paper: 10,000
+SWEEPS = 200_000 if FULL_SIZE else 10_000 // LESS  # the paper: 10,000
 steps = 100 * SWEEPS
 ratio = 100 ** (1 / 0.55)  # of the last b + t to the first
 b = steps / (ratio - 1)
@@ -299,8 +300,9 @@ def deviations(make, step_size, steps, at, start):
     def found():
         with gaussian:
             idata = pm.sample(
-                draws=steps, tune=0, chains=2, step=make(step_size), random_seed=RANDOM_SEED,
-                initvals={"q": np.full(COPIES, start)}, var_names=["q"], **QUIET,
+                draws=steps, tune=0, chains=2 // LESS, step=make(step_size),
+                random_seed=RANDOM_SEED, initvals={"q": np.full(COPIES, start)}, var_names=["q"],
+                **QUIET,
             )  # fmt: skip
         square = idata.posterior["q"].values ** 2
         h = idata.sample_stats["step_size"].values[0].ravel()

@@ -79,6 +79,7 @@ RANDOM_SEED = 2014
 FULL = os.environ.get("FULL_SIZE") == "1"
 MNIST = os.environ.get("MNIST")  # the path of a file, or "download"
 RESULTS = os.environ.get("RESULTS")  # a folder for what is done, to go on from
+LESS = 2 if os.environ.get("PYMC_SGMCMC_QUICK") == "1" else 1  # CI draws a part
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]  # of Okabe and Ito
 BLUE, ORANGE, *_ = COLOURS
 
@@ -268,7 +269,7 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-np.maximum(x, -80)))
 
 
-ETAS = np.array([2, 4, 6, 8] if FULL else [2, 4, 8]) * (1e-7 if MNIST else 1e-5)
+ETAS = np.array([2, 4, 6, 8] if FULL else [2, 4, 8][::LESS]) * (1e-7 if MNIST else 1e-5)
 GRID = {"draws": 400, "tune": 100, "steps": 100} if FULL else {"draws": 60, "tune": 30, "steps": 50}
 one_layer = network([100 if MNIST else 50], pt.sigmoid)
 
@@ -349,9 +350,9 @@ heat.round(2)
 
 # %%
 BATCH, RATE = (100, 1e-3) if MNIST else (20, 3e-3)
-LONG = (
-    {"draws": 300, "tune": 100, "steps": 100} if FULL else {"draws": 120, "tune": 40, "steps": 50}
-)
+LONG = {"draws": 300, "tune": 100, "steps": 100}
+if not FULL:
+    LONG = {"draws": 120 // LESS, "tune": 40, "steps": 50}
 inner = LONG["steps"] * LONG["draws"] // 6
 h_sgld, h_sgnht = (4e-6, np.sqrt(2e-7)) if MNIST else (3e-4, np.sqrt(5e-5))
 h = np.sqrt(RATE / N)

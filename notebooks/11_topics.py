@@ -81,6 +81,7 @@ RANDOM_SEED = 2013
 FULL = os.environ.get("FULL_SIZE") == "1"
 CORPUS = os.environ.get("CORPUS")  # the path of a file
 RESULTS = os.environ.get("RESULTS")  # the path of a folder
+LESS = 2 if os.environ.get("PYMC_SGMCMC_QUICK") == "1" else 1  # CI draws a part
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.6"  # of Okabe and Ito
 
 logging.getLogger("pymc").setLevel(logging.ERROR)
@@ -268,7 +269,7 @@ print(f"{time.perf_counter() - start:.0f} seconds; bounds {[round(f.bound_, 1) f
 
 # %%
 STEP_SIZE = Polynomial(a=0.3, b=1000.0, gamma=0.5)
-STEPS, DRAWS = (40, 150) if CORPUS is None else (100, 100)
+STEPS, DRAWS = (40, 150 // LESS) if CORPUS is None else (100, 100)
 with lda, warnings.catch_warnings():
     warnings.filterwarnings("ignore", "'theta' has alpha", UserWarning)
     step = SGRLD(
@@ -339,7 +340,9 @@ def collapsed_gibbs(words, number, K, V, sweeps, seed):
 
 
 start = time.perf_counter()
-by_gibbs = collapsed_gibbs(words, number, K, counts.shape[1], 600, RANDOM_SEED)[300::10]
+sweeps = 600 // LESS
+by_gibbs = collapsed_gibbs(words, number, K, counts.shape[1], sweeps, RANDOM_SEED)
+by_gibbs = by_gibbs[sweeps // 2 :: 10]
 gibbs_seconds = time.perf_counter() - start
 by_fit = []
 for fit in fits:

@@ -57,7 +57,8 @@ from pymc_sgmcmc.distributions import UniformSphere, VonMisesFisher
 RANDOM_SEED = 2016
 FULL = os.environ.get("FULL_SIZE") == "1"
 RESULTS = os.environ.get("RESULTS")  # the path of a folder
-DRAWS = 3000 if FULL else 600  # of each chain, for the mixture
+LESS = 3 if os.environ.get("PYMC_SGMCMC_QUICK") == "1" else 1  # CI draws a part
+DRAWS = 3000 if FULL else 600 // LESS  # of each chain, for the mixture
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.8"  # of Okabe and Ito
 
 logging.getLogger("pymc").setLevel(logging.ERROR)
@@ -65,9 +66,10 @@ plt.rcParams.update({"figure.constrained_layout.use": True, "figure.dpi": 90})
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 
-def sample(name, step, draws, tune=1000):
+def sample(name, step, draws, tune=1000 // LESS):
     """Four chains; from their folder, where there is one."""
-    settings = {"chains": 4, "cores": 2, "random_seed": RANDOM_SEED, "progressbar": FULL}
+    cores = 2 if FULL else 1  # starting processes takes longer than short chains
+    settings = {"chains": 4, "cores": cores, "random_seed": RANDOM_SEED, "progressbar": FULL}
     settings |= {"draws": draws, "tune": tune, "compute_convergence_checks": False}
     if RESULTS is None:
         return pm.sample(step=step, **settings)
@@ -116,7 +118,7 @@ injected = H * 1000 / 2
 settings = {"step_size": H, "batch_size": BATCH, "steps_per_draw": 50}
 with circles:
     found = {
-        name: sample(f"circle, {name}", step, draws=400)
+        name: sample(f"circle, {name}", step, draws=400 // LESS)
         for name, step in {
             "SGGMC": SGGMC(friction=10.0, noise_estimate=injected, **settings),
             "gSGNHT": gSGNHT(diffusion=5.0, **settings),

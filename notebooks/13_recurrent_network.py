@@ -70,6 +70,7 @@ RANDOM_SEED = 2016
 FULL = os.environ.get("FULL_SIZE") == "1"
 TEXT = os.environ.get("TEXT")  # the path of a file
 RESULTS = os.environ.get("RESULTS")  # a folder
+LESS = 2 if os.environ.get("PYMC_SGMCMC_QUICK") == "1" else 1  # CI takes the longer steps only
 COLOURS = ["0.6", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00"]  # of Okabe and Ito
 
 logging.getLogger("pymc").setLevel(logging.ERROR)
@@ -321,7 +322,10 @@ else:
     GRID |= {"Adam": [0.01, 0.03], "Santa": [0.003, 0.01], "Santa, T = 1": [0.01, 0.03]}
 
 began = time.perf_counter()
-tried = {name: {rate: run(name, rate, RANDOM_SEED) for rate in GRID[name]} for name in GRID}
+tried = {
+    name: {rate: run(name, rate, RANDOM_SEED) for rate in rates[LESS - 1 :]}
+    for name, rates in GRID.items()
+}
 print(f"{time.perf_counter() - began:.0f} seconds")
 reached = {
     name: {rate: min(found["validation"]) for rate, found in runs.items()}

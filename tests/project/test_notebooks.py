@@ -51,6 +51,7 @@ def check(notebook, text):
     assert cells[0]["cell_type"] == "markdown" and "**Result:**" in source(cells[0])
     assert "RANDOM_SEED = " in source(cells[1])
     assert any(source(cell).startswith("assert ") for cell in cells)
+    assert sum(source(cell).count("PYMC_SGMCMC_QUICK") for cell in cells) <= 1
     assert "".join(printed(out) for out in cells[-1]["outputs"]).startswith("Python 3.")
 
 
