@@ -94,7 +94,8 @@ def _derivative(node: Apply, k: int, values: Mapping[Variable, np.ndarray]) -> B
     if isinstance(op, Elemwise):
         return _of_elementwise(op.scalar_op, inputs, k, np.shape(out))
     if isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot)):
-        return _of_product(*inputs, k)
+        a, b = inputs
+        return _of_product(a, b, k)
     if isinstance(op, SparseDot):
         return _of_sparse_product(*inputs)
     if isinstance(op, Sum):
@@ -151,7 +152,7 @@ def _of_sum(axis: tuple[int, ...] | None, shape: tuple[int, ...]) -> Block:
     kept = tuple(1 if k in over else n for k, n in enumerate(shape))
     added = np.broadcast_to(_numbers(kept), shape)
     block = _selection(added, int(np.prod(kept)))
-    return ONE if block is ONE else block.T.tocsr()
+    return ONE if block is ONE else csr_array(block.T)
 
 
 def _of_move(node: Apply, inputs: Sequence[np.ndarray], k: int) -> Block:

@@ -162,7 +162,7 @@ class Expanded:
         H = self._near.hessian(of.anchor) if of.order > 1 else None
         if self._is_dense:
             return {"hessian": np.zeros((d, d)) if H is None else H}
-        H = csr_array((d, d)) if H is None else H
+        H = csr_array((d, d) if H is None else H)
         names = ("hessian_entries", "hessian_columns", "hessian_starts")
         types = (pytensor.config.floatX, "int32", "int64")
         arrays = zip((H.data, H.indices, H.indptr), types, strict=True)

@@ -5,17 +5,14 @@ then needs only the slopes of each row's likelihood in the predictors at its anc
 can be kept, and one product with X maps a difference of slopes to a gradient in q.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations_with_replacement, product
+from itertools import combinations_with_replacement
 from typing import Any, TypeAlias
 
 import pytensor.tensor as pt
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import toposort
-from pytensor.graph.utils import MethodNotDefined
 from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
@@ -27,7 +24,8 @@ from pytensor.tensor.type import float_dtypes
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.sparse_dot import SparseDot
-from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
+from pymc_sgmcmc.model.log_density import flat_gradient, inside
+from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
 from pymc_sgmcmc.rows.groups import RowGroup
 
 __all__ = ["Predictors", "find_predictors", "predictors_of"]
@@ -126,79 +124,21 @@ def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> Predicto
     def by_row(x):
         return x if x in ways.of_rows else pt.alloc(x.reshape(()), n)
 
-    inner = {row: _Expansion({row: pt.ones(())}, {}) for row in rows}
+    inner = {row: Derivatives({row: pt.ones(())}, {}) for row in rows}
     for row in rows:
         if row not in ways.affine:
             scalars = ways.back([row], ways.is_scalar, through=(Elemwise, DimShuffle))
             if scalars is None:
                 return None
-            inner[row] = _expand(row.sum(), {x: (x, x.type()) for x in scalars})
+            inner[row] = expand(row.sum(), {x: (x, x.type()) for x in scalars})
     energy = -pt.add(*map(pt.sum, terms), 0.0)
-    outer = _expand(energy, {x: (by_row(x), pt.vector(dtype=x.dtype)) for x in rows})
+    outer = expand(energy, {x: (by_row(x), pt.vector(dtype=x.dtype)) for x in rows})
     found = outer.of(inner)
     curvatures = []
     if found.second is not None:
         pairs = combinations_with_replacement(found.first, 2)
         curvatures = [found.second.get(pair, pt.zeros(n)) for pair in pairs]
     return Predictors([*map(by_row, found.first)], [*found.first.values()], curvatures)
-
-
-@dataclass(frozen=True, eq=False)
-class _Expansion:
-    """Derivatives of a function of variables: of each, and of each pair in both orders.
-
-    There are no second derivatives where PyTensor has none.
-    """
-
-    first: Mapping[Variable, TensorVariable]
-    second: Mapping[tuple[Variable, Variable], TensorVariable] | None
-
-    def of(self, inner: Mapping[Variable, "_Expansion"]) -> "_Expansion":
-        """Return the derivatives where each variable is itself a function: the chain rule."""
-        first: dict[Any, Any] = {}
-        second: dict[Any, Any] = {}
-
-        def add(to, key, value):
-            to[key] = to[key] + value if key in to else value
-
-        for x, slope in self.first.items():
-            for p, own in inner[x].first.items():
-                add(first, p, slope * own.reshape(()))
-        if self.second is None or any(own.second is None for own in inner.values()):
-            return _Expansion(first, None)
-        for x, slope in self.first.items():
-            for pair, own in inner[x].second.items():
-                add(second, pair, slope * own.reshape(()))
-        for (x, y), curvature in self.second.items():
-            for p, of_p in inner[x].first.items():
-                for r, of_r in inner[y].first.items():
-                    add(second, (p, r), curvature * of_p.reshape(()) * of_r.reshape(()))
-        return _Expansion(first, second)
-
-
-def _expand(
-    value: TensorVariable, cut: Mapping[Variable, tuple[TensorVariable, TensorVariable]]
-) -> _Expansion:
-    """Return the derivatives of a sum over rows of functions of the variables of `cut`, by row.
-
-    `cut`: for each variable, the value at which to differentiate, and a symbol for differentiation.
-    """
-    symbols = {x: symbol for x, (_, symbol) in cut.items()}
-    freed = stabilized(clone_replace(value, symbols, rebuild_strict=False))
-    slopes = _gradients(freed, symbols.values())
-    try:
-        rows = [_gradients(slope.sum(), symbols.values()) for slope in slopes]
-    except (MethodNotDefined, NotImplementedError, NullTypeGradError):
-        rows = None
-    at = {symbol: where for where, symbol in cut.values()}
-    graphs = clone_replace([*slopes, *chain(*rows or ())], at, rebuild_strict=False)
-    first = dict(zip(cut, graphs))
-    pairs = product(cut, cut)
-    return _Expansion(first, None if rows is None else dict(zip(pairs, graphs[len(cut) :])))
-
-
-def _gradients(value, symbols) -> list[TensorVariable]:
-    return pt.grad(value, list(symbols), disconnected_inputs="ignore")
 
 
 class _Ways:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation
@@ -111,6 +112,10 @@ class NearAnchor:
             )
             self._hessian = np.array(q), self._by_rows.of(q, curvatures)
         return self._hessian[1]
+
+    def is_finite(self, q: np.ndarray) -> bool:
+        """Return whether all of `hessian` is finite at `q`."""
+        return bool(np.isfinite(csr_array(self.hessian(q)).data).all())
 
     @cached_property
     def _by_rows(self) -> RowHessian:

@@ -181,7 +181,8 @@ class Choice:
         """
         others = [name for name in found if name != "second_order"]
         best = min(others, key=lambda name: COSTS[name] * largest(found[name]))
-        if len(others) == len(found):
+        second, near = noises.get("second_order"), self.target.near_anchor
+        if second is None or near is None or len(second.left_out) > len(noises[best].left_out):
             return best
 
         def cost(name: str) -> float:
@@ -192,7 +193,8 @@ class Choice:
             product = self.target.size if name == "second_order" else 0
             return COSTS[name] * max(needed, rule.smallest) + product
 
-        return "second_order" if cost("second_order") < cost(best) else best
+        costs_less = cost("second_order") < cost(best)
+        return "second_order" if costs_less and near.is_finite(tuned.anchor) else best
 
     def _rule(self, tuned: Tuned, noise: RowNoise) -> tuple[float, NoiseRule]:
         """Return the part of `noise` that may remain, and the rule for what is tolerable."""
@@ -205,7 +207,8 @@ class Choice:
 
     def _refuse_not_finite(self, q: Vector, noises: Mapping[str, RowNoise]) -> None:
         """Raise SamplingError if gradients are not finite at most of the points `q` (k, d)."""
-        left_out = max((noise.left_out for noise in noises.values()), key=len)
+        firsts = [noise for name, noise in noises.items() if name != "second_order"]
+        left_out = max((noise.left_out for noise in firsts), key=len)
         if len(left_out) > len(q) / 2:
             often = f"So it is at {len(left_out)} of {len(q)} such points."
             raise not_finite(self.target, q[left_out[0]], often)

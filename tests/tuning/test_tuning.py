@@ -8,6 +8,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 from pymc.exceptions import SamplingError
 
@@ -440,6 +441,24 @@ def test_effects_of_groups_have_second_order():
     stats = idata.sample_stats
     assert stats.second_order.all() and (stats.batch_size < 1000).all()
     assert "second order" in report(idata)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("n", [1000, statistics_but([], [200_000])[0]])
+def test_second_derivatives_that_are_not_finite_are_left_alone(n):
+    """Those of |e|^1.5 at e = 0, which one row has: of many, no small batch need have seen it."""
+    rng = np.random.default_rng(10)
+    x = rng.normal(size=(n, 2))
+    y = x @ [1.0, -1.0] + rng.normal(size=n)
+    x[3], y[3] = 0.0, 0.0
+    with pm.Model(coords={"row": range(n)}):
+        x, y = pm.Data("x", x, dims=("row", "k")), pm.Data("y", y, dims="row")
+        b = pm.Normal("b", shape=2)
+        pm.Potential("loss", -(pt.abs(y - x @ b) ** 1.5), dims="row")
+        idata = sample(SGHMC(batch_size=10), draws=20, tune=150, chains=1)
+    stats = idata.sample_stats
+    assert stats.control_variate.all() and not stats.second_order.any()
+    assert not stats.diverging.any()
 
 
 @pytest.mark.statistics
