@@ -30,6 +30,7 @@ from pymc_sgmcmc import (
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.metric import metric_of
 from pymc_sgmcmc.chain.stats import TUNED_STATS
+from pymc_sgmcmc.posterior import near_anchor
 from pymc_sgmcmc.step.arguments import MANY_ROWS
 from pymc_sgmcmc.tuning.choice import STEP_SHARE
 from pymc_sgmcmc.tuning.locate import Located
@@ -441,6 +442,27 @@ def test_effects_of_groups_have_second_order():
     stats = idata.sample_stats
     assert stats.second_order.all() and (stats.batch_size < 1000).all()
     assert "second order" in report(idata)
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("groups", [20, 300], ids=["an array", "sparse"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_backends_agree_on_second_order(groups, kept, monkeypatch):
+    if not kept:
+        monkeypatch.setattr(near_anchor, "KEPT", 0)
+    rng = np.random.default_rng(11)
+    group = rng.integers(groups, size=2000)
+    found = {}
+    for backend in ("c", "numba"):
+        with pm.Model():
+            effects = pm.Normal("effects", 0, 0.5, shape=groups)
+            pm.Poisson("y", pm.math.exp(effects[group]), observed=np.arange(2000) % 3)
+            step = SGHMC(batch_size=30, step_size=0.1, gradient="control_variate", metric="diag",
+                         backend=backend)  # fmt: skip
+            idata = sample(step, draws=10, tune=120, chains=1)
+        assert idata.sample_stats.second_order.all()
+        found[backend] = draws(idata, "effects")
+    np.testing.assert_allclose(found["c"], found["numba"], rtol=0, atol=1e-6)
 
 
 @pytest.mark.compiled
