@@ -30,6 +30,7 @@
 
 # %%
 # %matplotlib inline
+import os
 import platform
 import time
 from importlib.metadata import version
@@ -44,6 +45,7 @@ from pymc_sgmcmc import SGLD, SGNHT, check, compare, report
 from pymc_sgmcmc.data import wells
 
 RANDOM_SEED = 2014
+LESS = 2 if os.environ.get("PYMC_SGMCMC_QUICK") == "1" else 1  # CI draws a part
 BLUE, ORANGE = "#0072B2", "#D55E00"  # of Okabe and Ito
 
 plt.rcParams.update({"figure.constrained_layout.use": True, "figure.dpi": 90})
@@ -80,7 +82,7 @@ model = logistic_regression(features, switched, names)
 # ## NUTS
 
 # %%
-settings = {"chains": 4, "cores": 2, "random_seed": RANDOM_SEED, "progressbar": False}
+settings = {"chains": 4, "cores": 2 // LESS, "random_seed": RANDOM_SEED, "progressbar": False}
 
 with model:
     by_nuts = pm.sample(**settings)
@@ -281,9 +283,9 @@ def timed(rows, make_step, draws):
 # %%
 results = {}
 for rows in (1_000, 10_000, 30_000):
-    results["NUTS", rows] = timed(rows, pm.NUTS, 500)
+    results["NUTS", rows] = timed(rows, pm.NUTS, 500 // LESS)
 for rows in (10_000, 30_000, 100_000, 1_000_000):
-    results["SGNHT", rows] = timed(rows, SGNHT, 1000)
+    results["SGNHT", rows] = timed(rows, SGNHT, 1000 // LESS)
 
 # %%
 seconds = pd.Series({key: value for key, (_, value) in results.items()}).unstack(0)

@@ -131,7 +131,7 @@ with pm.Model(coords=coords) as wells_model:
     X = pm.Data("X", features, dims=("row", "feature"))
     beta = pm.Normal("beta", 0, 2.5, dims="feature")
     pm.Bernoulli("switched", logit_p=X @ beta, observed=switched, dims="row")
-    settings = {"chains": 4, "cores": 2, "random_seed": RANDOM_SEED, "progressbar": False}
+    settings = {"chains": 4, "cores": 1, "random_seed": RANDOM_SEED, "progressbar": False}
     nuts = pm.sample(**settings)
     mine = pm.sample(step=SGMCMC(algorithm=Relativistic(), batch_size=64), **settings)
 
