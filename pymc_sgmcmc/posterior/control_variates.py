@@ -7,7 +7,7 @@ rows stand beside G: where posteriors are nearly normal, hardly any noise is lef
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pytensor
@@ -130,32 +130,36 @@ class Expanded:
         self._is_kept, self._is_curved = self._near.is_kept, self._near.is_curved
         self._is_dense = target.size <= LARGEST_DENSE
         self._names = [f"expansions_{group.name}" for group in target.groups]
-        self._known: tuple[tuple[Any, ...], dict[str, np.ndarray]] | None = None
+        self._expansions: list[np.ndarray] | None = None
+        self._arranged: dict[str, np.ndarray] = {}
         kept = self._names if self._is_kept else []
         sparse = () if self._is_dense else ("hessian_entries", "hessian_columns")
         self.any_length = frozenset([*kept, *sparse])
 
     def numbers(self, of):
-        lengths = tuple(self._near.lengths())
-        asked = of.order, lengths, of.anchor.tobytes() if of.order else None
-        if self._known is None or self._known[0] != asked:
-            numbers = {"anchor": of.anchor, "second": np.asarray(of.order > 1, float)}
-            if self._is_kept:
-                numbers |= self._arranged(of)
-            if self._is_curved:
-                numbers |= self._hessian(of)
-            self._known = asked, numbers
-        return self._known[1]
+        numbers = {"anchor": of.anchor, "second": np.asarray(of.order > 1, float)}
+        if self._is_kept:
+            numbers |= self._kept(of)
+        if self._is_curved:
+            numbers |= self._hessian(of)
+        return numbers
 
-    def _arranged(self, of: GradientFrame) -> dict[str, np.ndarray]:
-        """Return the expansions of all rows as arranged by the source; zeros if that is off."""
+    def _kept(self, of: GradientFrame) -> dict[str, np.ndarray]:
+        """Return the expansions of all rows, as arranged by the source.
+
+        Where the control variate is off, they are zeros or those of an earlier anchor.
+        """
+        lengths, found = self._near.lengths(), self._expansions
         if of.order:
             found = self._near.of_all(of.anchor, of.order)
-        else:
-            shapes = zip(self._near.lengths(), self._near.widths, strict=True)
+        elif found is None or [*map(len, found)] != [*lengths]:
+            shapes = zip(lengths, self._near.widths, strict=True)
             found = [np.zeros(shape, pytensor.config.floatX) for shape in shapes]
-        arranged = [self._source.arranged(array, k) for k, array in enumerate(found)]
-        return dict(zip(self._names, arranged, strict=True))
+        if found is not self._expansions:
+            arranged = [self._source.arranged(array, k) for k, array in enumerate(found)]
+            self._expansions = found
+            self._arranged = dict(zip(self._names, arranged, strict=True))
+        return self._arranged
 
     def _hessian(self, of: GradientFrame) -> dict[str, np.ndarray]:
         d = self._size

@@ -32,6 +32,11 @@ class NearAnchor:
         Returns the compiled functions of `energy`.
     lengths : function
         Returns the number of rows of each group.
+
+    Attributes
+    ----------
+    is_kept : bool
+        Whether the expansions of all rows are kept; else they are made for each batch.
     """
 
     def __init__(
@@ -43,22 +48,20 @@ class NearAnchor:
         assert energy.predictors is not None
         self._energy, self._evaluation, self.lengths = energy, evaluation, lengths
         self._predictors = energy.predictors
+        widths = [own.width for own in energy.predictors]
+        self.is_kept = int(np.dot(lengths(), widths)) <= KEPT
         self.forget()
 
     def forget(self) -> None:
         """Forget what was computed of data that have changed."""
         self._derivatives: tuple[np.ndarray, list[np.ndarray]] | None = None
+        self._expansions: tuple[np.ndarray, int, list[np.ndarray]] | None = None
         self._hessian: tuple[np.ndarray, Hessian] | None = None
 
     @property
     def widths(self) -> list[int]:
         """Numbers in the expansion of a row of each group."""
         return [own.width for own in self._predictors]
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the expansions of all rows are kept; else they are made for each batch."""
-        return int(np.dot(self.lengths(), self.widths)) <= KEPT
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
         """Return the gradient at `q` (d,) of the minibatched part of U, on all rows."""
@@ -77,11 +80,19 @@ class NearAnchor:
         return self._expansion(k, self._evaluation().row_derivatives(q, k, rows), order)
 
     def of_all(self, q: np.ndarray, order: int) -> list[np.ndarray]:
-        """Return the expansions at `q` of all rows, (N, width) for each group, if kept."""
-        if self._derivatives is None or not np.array_equal(self._derivatives[0], q):
-            self.gradient(q)
-        assert self._derivatives is not None  # the line before has made them
-        return [self._expansion(k, found, order) for k, found in enumerate(self._derivatives[1])]
+        """Return the expansions at `q` of all rows, (N, width) for each group, if kept.
+
+        The same list, until `q`, the order or the data are others.
+        """
+        known = self._expansions
+        if known is None or known[1] != order or not np.array_equal(known[0], q):
+            if self._derivatives is None or not np.array_equal(self._derivatives[0], q):
+                self.gradient(q)
+            assert self._derivatives is not None  # the line before has made them
+            parts = enumerate(self._derivatives[1])
+            known = np.array(q), order, [self._expansion(k, found, order) for k, found in parts]
+            self._expansions = known
+        return known[2]
 
     def _expansion(self, k: int, derivatives: np.ndarray, order: int) -> np.ndarray:
         own, columns = self._predictors[k], [*derivatives.T]
@@ -104,7 +115,10 @@ class NearAnchor:
         return True
 
     def hessian(self, q: np.ndarray) -> Hessian:
-        """Return the second derivatives at `q` of the minibatched part of U, on all rows."""
+        """Return the second derivatives at `q` of the minibatched part of U, on all rows.
+
+        The same object, until `q` or the data are others.
+        """
         if self._hessian is None or not np.array_equal(self._hessian[0], q):
             parts = self._evaluation().by_rows(q, self.lengths())
             curvatures = (

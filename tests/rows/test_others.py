@@ -235,7 +235,7 @@ def walk(step, point, n):
 @pytest.mark.compiled
 @pytest.mark.parametrize("batches", statistics_but(["blocks"], ["random", "blocks"]))
 def test_data_that_change_while_a_chain_runs(batches, caplog):
-    """Blocks, anchor gradients and slopes are those of the new data."""
+    """Blocks, and all that is known at the anchor, are those of the new data."""
     with pm.Model() as model:
         x, y = pm.Data("x", np.linspace(-1, 1, N)), pm.Data("yd", Y)
         mu = pm.Normal("mu", 0, 10, shape=2)
@@ -245,14 +245,22 @@ def test_data_that_change_while_a_chain_runs(batches, caplog):
     step.start_chain(np.random.default_rng(6))
     point = walk(step, model.initial_point(), 3)
     before = step.state.tuned.anchor_gradient.copy()
+    assert step.state.tuned.order == 2
     with model, caplog.at_level(logging.WARNING, "pymc.sgmcmc"):
         pm.set_data({"x": np.linspace(2, 5, N), "yd": Y + 3})
         walk(step, point, 2)
     assert [record.message.count("data changed while") for record in caplog.records] == [1]
-    fresh = Target(model, model.value_vars, batch_size=BATCH, backend=INTERPRETED)
+    fresh = Target(model, model.value_vars, batch_size=BATCH, backend=INTERPRETED,
+                   with_predictors=True)  # fmt: skip
+    tuned = step.state.tuned
     np.testing.assert_allclose(
-        step.state.tuned.anchor_gradient, fresh.batched_gradient(step.state.tuned.anchor), rtol=1e-9
+        tuned.anchor_gradient, fresh.batched_gradient(tuned.anchor), rtol=1e-9
     )
+    numbers = step.chain.parts.estimator.numbers(tuned)
+    np.testing.assert_allclose(numbers["hessian"], fresh.near_anchor.hessian(tuned.anchor))
+    (expansions,) = fresh.near_anchor.of_all(tuned.anchor, 2)
+    found = numbers["expansions_y"][:N]  # in another order, where rows are shuffled
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(expansions, axis=0))
     assert not np.allclose(before, step.state.tuned.anchor_gradient, rtol=0.1)
     if batches == "blocks":
         blocks = {data.name: s.get_value() for data, s in step.chain.parts.source._shuffled.items()}
