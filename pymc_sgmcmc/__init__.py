@@ -32,7 +32,7 @@ from pymc_sgmcmc.samplers.registration import register
 from pymc_sgmcmc.step.gibbs import Gibbs
 from pymc_sgmcmc.step.step_method import SGMCMC
 
-if TYPE_CHECKING:  # the same names as in IMPORTED_WHEN_USED
+if TYPE_CHECKING:  # the same names as in _IMPORTED_WHEN_USED
     from pymc_sgmcmc.conformance.check_sampler import check_sampler
     from pymc_sgmcmc.plots import (
         plot_check,
@@ -117,7 +117,7 @@ __all__ = [
 ]
 
 # Sampling needs none of these, and importing them takes as long as all the rest.
-IMPORTED_WHEN_USED = {
+_IMPORTED_WHEN_USED = {
     "conformance.check_sampler": ["check_sampler"],
     "plots": [
         "plot_check",
@@ -144,8 +144,8 @@ IMPORTED_WHEN_USED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of `IMPORTED_WHEN_USED` (PEP 562)."""
-    for module, names in IMPORTED_WHEN_USED.items():
+    """Import a name of `_IMPORTED_WHEN_USED` (PEP 562)."""
+    for module, names in _IMPORTED_WHEN_USED.items():
         if name in names:
             value = getattr(import_module(f"{__name__}.{module}"), name)
             globals()[name] = value  # the next time, this function is not called

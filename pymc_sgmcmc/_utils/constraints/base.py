@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,9 @@ class Constraint(ABC):
         Description of the accepted values, as in "a positive number".
     """
 
-    if TYPE_CHECKING:  # to be read: an attribute in some, and a property in others
-
-        @property
-        def words(self) -> str: ...
+    @property
+    @abstractmethod
+    def words(self) -> str: ...
 
     @abstractmethod
     def check(self, name: str, value: Any) -> None:
@@ -51,7 +50,11 @@ class Instance(Constraint):
     """An instance of some types."""
 
     types: type | tuple[type, ...]
-    words: str
+    text: str
+
+    @property
+    def words(self) -> str:
+        return self.text
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, self.types) or isinstance(value, bool):
@@ -84,7 +87,11 @@ class Function(Constraint):
 class MappingOf(Constraint):
     """A mapping from names; its values are checked where they are used."""
 
-    words: str
+    text: str
+
+    @property
+    def words(self) -> str:
+        return self.text
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, Mapping):
@@ -115,10 +122,14 @@ class NotTaken(Constraint):
 class Ruled(Constraint):
     """A value that a function, ``rule(name, value)``, accepts; the function raises otherwise."""
 
-    words: str
+    text: str
     rule: Callable[[str, Any], Any]
     examples: Callable[[], Iterable[Any]]
     """Function that returns new bad values at each call, as some can be read only once."""
+
+    @property
+    def words(self) -> str:
+        return self.text
 
     def check(self, name: str, value: Any) -> None:
         self.rule(name, value)

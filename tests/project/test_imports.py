@@ -1,0 +1,44 @@
+"""What `import pymc_sgmcmc` imports, and what it leaves for later."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pymc_sgmcmc
+
+LATER = pymc_sgmcmc._IMPORTED_WHEN_USED
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse(Path(pymc_sgmcmc.__file__).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        node.module.removeprefix("pymc_sgmcmc."): [alias.name for alias in node.names]
+        for node in block.body
+    }
+    assert seen == LATER
+
+
+def test_all_names_are_there():
+    for name in pymc_sgmcmc.__all__:
+        assert getattr(pymc_sgmcmc, name) is not None
+    assert set(pymc_sgmcmc.__all__) <= set(dir(pymc_sgmcmc))
+    with pytest.raises(AttributeError, match="no attribute 'SGLDD'"):
+        pymc_sgmcmc.SGLDD
+
+
+def test_sampling_needs_none_of_them():
+    code = """
+import sys, pymc
+before = set(sys.modules)
+import pymc_sgmcmc
+new = set(sys.modules) - before
+from pymc_sgmcmc import check, save
+print(sorted(new & {"h5py", "pymc_sgmcmc.saving", "pymc_sgmcmc.results.check", "pymc_sgmcmc.plots",
+                    "pymc_sgmcmc.conformance", "matplotlib.pyplot"}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
