@@ -1,6 +1,7 @@
 """First and second derivatives of sums over rows, by row, as graphs."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any
@@ -21,7 +22,7 @@ __all__ = ["Derivatives", "expand"]
 class Derivatives:
     """Derivatives of a function of variables: of each, and of each pair in both orders.
 
-    There are no second derivatives where PyTensor has none.
+    There are no second derivatives where PyTensor has none, or where they are not wanted.
     """
 
     first: Mapping[Variable, TensorVariable]
@@ -54,19 +55,23 @@ class Derivatives:
 
 
 def expand(
-    value: TensorVariable, cut: Mapping[Variable, tuple[TensorVariable, TensorVariable]]
+    value: TensorVariable,
+    cut: Mapping[Variable, tuple[TensorVariable, TensorVariable]],
+    *,
+    curved: bool,
 ) -> Derivatives:
     """Return the derivatives of a sum over rows of functions of the variables of `cut`, by row.
 
     `cut`: for each variable, the value at which to differentiate, and a symbol for differentiation.
+    `curved`: whether second derivatives are wanted.
     """
     symbols = {x: symbol for x, (_, symbol) in cut.items()}
     freed = stabilized(clone_replace(value, symbols, rebuild_strict=False))
     slopes = _gradients(freed, symbols.values())
-    try:
-        rows = [_gradients(slope.sum(), symbols.values()) for slope in slopes]
-    except (MethodNotDefined, NotImplementedError, NullTypeGradError):
-        rows = None
+    rows = None
+    if curved:
+        with suppress(MethodNotDefined, NotImplementedError, NullTypeGradError):
+            rows = [_gradients(slope.sum(), symbols.values()) for slope in slopes]
     at = {symbol: where for where, symbol in cut.values()}
     graphs = clone_replace([*slopes, *chain(*rows or ())], at, rebuild_strict=False)
     first = dict(zip(cut, graphs))

@@ -52,7 +52,8 @@ class Predictors:
     slopes : list of TensorVariable
         The derivatives of u.
     curvatures : list of TensorVariable
-        The second derivatives of u, in the order of `pairs`; none where PyTensor has none.
+        The second derivatives of u, in the order of `pairs`; none where PyTensor has none, or where
+        they are not wanted.
     """
 
     values: Sequence[TensorVariable]
@@ -104,15 +105,20 @@ class Predictors:
 
 
 def predictors_of(
-    groups: Sequence[RowGroup], vars: Sequence[TensorVariable]
+    groups: Sequence[RowGroup], vars: Sequence[TensorVariable], *, curved: bool = True
 ) -> list[Predictors] | None:
-    """Return the predictors of all groups; None if one has none."""
-    found = [find_predictors(group, vars) for group in groups]
+    """Return the predictors of all groups; None if one has none.
+
+    `curved`: whether curvatures are wanted.
+    """
+    found = [find_predictors(group, vars, curved=curved) for group in groups]
     known = [own for own in found if own]
     return known if len(known) == len(found) else None
 
 
-def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> Predictors | None:
+def find_predictors(
+    group: RowGroup, vars: Sequence[TensorVariable], *, curved: bool = True
+) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
     terms = [inside(term) for term in group.terms]
     ways = _Ways(terms, group, vars)
@@ -130,9 +136,10 @@ def find_predictors(group: RowGroup, vars: Sequence[TensorVariable]) -> Predicto
             scalars = ways.back([row], ways.is_scalar, through=(Elemwise, DimShuffle))
             if scalars is None:
                 return None
-            inner[row] = expand(row.sum(), {x: (x, x.type()) for x in scalars})
+            inner[row] = expand(row.sum(), {x: (x, x.type()) for x in scalars}, curved=curved)
     energy = -pt.add(*map(pt.sum, terms), 0.0)
-    outer = expand(energy, {x: (by_row(x), pt.vector(dtype=x.dtype)) for x in rows})
+    at = {x: (by_row(x), pt.vector(dtype=x.dtype)) for x in rows}
+    outer = expand(energy, at, curved=curved)
     found = outer.of(inner)
     curvatures = []
     if found.second is not None:

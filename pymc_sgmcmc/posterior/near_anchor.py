@@ -16,9 +16,9 @@ from pymc_sgmcmc.posterior.row_hessian import Hessian, RowHessian
 
 __all__ = ["NearAnchor"]
 
-KEPT = 2**21
-"""Largest number of numbers of rows that are kept, for any number of rows: 16 MB, and as much again
-where rows are drawn in blocks."""
+KEPT = 5 * 2**20
+"""Largest number of numbers of rows that are kept, for any number of rows: 40 MB, and as much again
+where rows are drawn in blocks. A normal regression has five a row."""
 
 
 class NearAnchor:
@@ -91,7 +91,7 @@ class NearAnchor:
             assert self._derivatives is not None  # the line before has made them
             parts = enumerate(self._derivatives[1])
             known = np.array(q), order, [self._expansion(k, found, order) for k, found in parts]
-            self._expansions = known
+            self._expansions, self._derivatives = known, None  # one of the two is enough
         return known[2]
 
     def _expansion(self, k: int, derivatives: np.ndarray, order: int) -> np.ndarray:

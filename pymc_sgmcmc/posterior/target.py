@@ -24,6 +24,10 @@ from pymc_sgmcmc.rows.sparse_designs import compiler_of
 
 __all__ = ["Target"]
 
+CURVED_FROM = 50
+"""Number of parameters from which on rows have second derivatives. With fewer, control variates of
+first order leave little noise, and those of second order cost 7 % of an inner step more."""
+
 
 class Target:
     """U(q) = -log prior(q) - sum_k (N_k / n_k) sum_{i in batch k} log p(y_ki given q).
@@ -95,7 +99,10 @@ class Target:
         model_terms = read_terms(full_data(model), vars, initial_point)
         likelihoods = plan_likelihoods(model, model_terms, batch_size, rows or {})
         shapes = [np.shape(model_terms.point[var.name]) for var in vars]
-        found = predictors_of(likelihoods.groups, vars) if with_predictors else None
+        found = None
+        if with_predictors:
+            size = sum(int(np.prod(shape)) for shape in shapes)
+            found = predictors_of(likelihoods.groups, vars, curved=size >= CURVED_FROM)
         self._given, self.model_terms, self.likelihoods = model, model_terms, likelihoods
         self.vars, self.shapes, self.model = list(vars), shapes, model_terms.model
         self.shared, self.terms = model_terms.shared, model_terms.terms

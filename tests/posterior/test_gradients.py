@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+import pymc_sgmcmc.posterior.target
 import pymc_sgmcmc.tuning.gradient_noise
 from pymc_sgmcmc import SGNHT
 from pymc_sgmcmc._utils.coordinates import Coordinates
@@ -267,7 +268,9 @@ FACTORS = {
 @cache
 def fast_logistic():
     model, settings = logistic()
-    return Target(model, model.continuous_value_vars, with_predictors=True, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
+        return Target(model, model.continuous_value_vars, with_predictors=True, **settings)
 
 
 @cache

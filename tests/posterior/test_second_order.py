@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+import pymc_sgmcmc.posterior.target
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.posterior import control_variates, near_anchor, row_hessian
 from pymc_sgmcmc.posterior.batch_sources import Random
@@ -84,6 +85,12 @@ def hessian_of(target, q, rows=None):
 
     steps = 1e-5 * np.eye(target.size)
     return np.array([(gradient(q + e) - gradient(q - e)) / 2e-5 for e in steps])
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch):
+    """Second derivatives of models with few parameters."""
+    monkeypatch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
 
 
 @pytest.fixture(params=["arrays", "sparse"])
@@ -210,3 +217,9 @@ def test_where_they_are_not_known():
     target = Target(model, model.continuous_value_vars, batch_size=6, with_predictors=True,
                     backend=INTERPRETED)  # fmt: skip
     assert target.near_anchor is not None and not target.near_anchor.is_curved
+
+
+def test_few_parameters_have_none(monkeypatch):
+    for size, curved in ((4, True), (5, False)):
+        monkeypatch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", size)
+        assert target_of(flat).near_anchor.is_curved == curved  # of four parameters
