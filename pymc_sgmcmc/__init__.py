@@ -32,7 +32,8 @@ from pymc_sgmcmc.samplers.registration import register
 from pymc_sgmcmc.step.gibbs import Gibbs
 from pymc_sgmcmc.step.step_method import SGMCMC
 
-if TYPE_CHECKING:  # the same names as in _IMPORTED_WHEN_USED
+if TYPE_CHECKING:  # the same names as in _IMPORTED_WHEN_USED (PEP 562)
+    __version__: str
     from pymc_sgmcmc.conformance.check_sampler import check_sampler
     from pymc_sgmcmc.plots import (
         plot_check,
@@ -55,8 +56,6 @@ if TYPE_CHECKING:  # the same names as in _IMPORTED_WHEN_USED
     from pymc_sgmcmc.results.weighted import weighted_mean, weighted_quantile
     from pymc_sgmcmc.saving.resumable import Resumable
     from pymc_sgmcmc.saving.saved_runs import load, resume, save
-
-__version__ = version("pymc_sgmcmc")
 
 __all__ = [
     "AMAGOLD",
@@ -144,7 +143,9 @@ _IMPORTED_WHEN_USED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of `_IMPORTED_WHEN_USED` (PEP 562)."""
+    """Import a name of `_IMPORTED_WHEN_USED`, or read the version from the installed files."""
+    if name == "__version__":
+        return version("pymc_sgmcmc")
     for module, names in _IMPORTED_WHEN_USED.items():
         if name in names:
             value = getattr(import_module(f"{__name__}.{module}"), name)
@@ -154,4 +155,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

@@ -1,10 +1,9 @@
 """Products with scaled sparse matrices of data, as graphs of dense arrays."""
 
+import sys
 from dataclasses import dataclass
 
-import pytensor.sparse as ps
 from pytensor.graph.basic import Variable
-from pytensor.sparse import SparseTensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.sparse_dot import sparse_dot, sparse_pull
@@ -14,8 +13,9 @@ __all__ = ["Scaled", "SparseProducts", "is_sparse", "times"]
 
 
 def is_sparse(x: Variable) -> bool:
-    """Return whether `x` is of a sparse type."""
-    return isinstance(x.type, SparseTensorType)
+    """Return whether `x` is of a sparse type, which nothing is until sparse types are imported."""
+    module = sys.modules.get("pytensor.sparse")
+    return module is not None and isinstance(x.type, module.SparseTensorType)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,9 @@ class SparseProducts:
 
     def transposed(self, x: Scaled) -> Scaled:
         if x.matrix not in self._transposed:
-            other = ps.transpose(x.matrix)
+            from pytensor.sparse import transpose  # slow to import, and few models need it
+
+            other = transpose(x.matrix)
             other.name = x.matrix.name and f"{x.matrix.name}.T"
             self._transposed |= {x.matrix: other, other: x.matrix}
         return Scaled(self._transposed[x.matrix], x.column, x.row)

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ def test_type_checkers_see_the_same_names():
     seen = {
         node.module.removeprefix("pymc_sgmcmc."): [alias.name for alias in node.names]
         for node in block.body
+        if isinstance(node, ast.ImportFrom)
     }
     assert seen == LATER
 
@@ -26,6 +28,7 @@ def test_all_names_are_there():
     for name in pymc_sgmcmc.__all__:
         assert getattr(pymc_sgmcmc, name) is not None
     assert set(pymc_sgmcmc.__all__) <= set(dir(pymc_sgmcmc))
+    assert pymc_sgmcmc.__version__ == version("pymc_sgmcmc")
     with pytest.raises(AttributeError, match="no attribute 'SGLDD'"):
         pymc_sgmcmc.SGLDD
 
