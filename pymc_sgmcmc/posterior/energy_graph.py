@@ -98,11 +98,12 @@ class EnergyGraph:
     def expansions(self, q: TensorVariable, slices: Mapping, second: Any) -> list[TensorVariable]:
         """Return the expansions of sliced rows at `q`, (n, width) for each group.
 
-        `second`: a factor of the curvatures, 0 for expansions of first order.
+        `second`: 1, or 0 for expansions of first order, whose curvatures are zero.
         """
 
         def made(own: Predictors) -> list[TensorVariable]:
-            curvatures = [second * curvature for curvature in own.curvatures]
+            # Not a product: a curvature that is not finite times 0 is not 0.
+            curvatures = [pt.switch(pt.gt(second, 0), x, pt.zeros_like(x)) for x in own.curvatures]
             return own.expansion(own.values, own.slopes, curvatures)
 
         return self._of_rows(q, slices, made)

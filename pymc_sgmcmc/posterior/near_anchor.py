@@ -1,4 +1,4 @@
-"""What rows say of U near an anchor, where they have predictors.
+"""Expansions of rows, and of U as their sum, near an anchor, where rows have predictors.
 
 The slope of a row's energy in its predictors x is about b + W x near the anchor: see
 `Predictors.expansion`. Sums over all rows are the gradient and the second derivatives there.
