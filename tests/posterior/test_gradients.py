@@ -195,13 +195,16 @@ def test_without_control_it_is_the_plain_estimate(build, ndim, keeps):
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-@pytest.mark.parametrize("build", MODELS)
-def test_at_its_anchor_a_control_variate_is_exact(build, keeps):
+@pytest.mark.parametrize(("build", "ndim"), [(logistic, None), *((build, 1) for build in MODELS)])
+def test_at_its_anchor_a_control_variate_is_exact(build, ndim, keeps):
     target = target_of(build, keeps)
-    tuned = tuned_for(target, None, control=True)
+    tuned = tuned_for(target, ndim, control=True)
     exact = target.value_and_gradient(tuned.anchor)[1]
+    z = tuned.anchor
+    if ndim:
+        z, exact = tuned.coordinates.of(z), vars_of(tuned)[1] * exact
     for rows in partition(target):
-        got = compiled(build, None, keeps=keeps)(tuned, tuned.anchor, rows)[1]
+        got = compiled(build, ndim, keeps=keeps)(tuned, z, rows)[1]
         np.testing.assert_allclose(got, exact, rtol=0, atol=1e-11 * np.abs(exact).max())
 
 

@@ -6,15 +6,19 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.mode import Mode
 
 import pymc_sgmcmc.posterior.target
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.model.errors import RowsDoNotSeparate
 from pymc_sgmcmc.posterior.target import Target
-from tests.helpers import INTERPRETED, PYTHON
+from tests.helpers import INTERPRETED
 from tests.tiers import statistics_but
 
 N, K = 6, 2
+
+AS_WRITTEN = Mode(linker="py", optimizer=None)
+"""Without rewrites: PyMC's own graph, for the other side of a comparison."""
 
 
 def rng():
@@ -32,12 +36,12 @@ def parts_of(target, q):
     return {var.name: part.reshape(shape) for var, part, shape in parts}
 
 
-def by_pymc(model, target, q, **others):
+def by_pymc(model, target, q, mode=AS_WRITTEN, **others):
     point = model.initial_point() | others | parts_of(target, q)
-    logp = model.compile_logp(mode=PYTHON)(point)
     rvs = {var.name: rv for var, rv in model.values_to_rvs.items()}
     rvs = [rvs[var.name] for var in target.vars]
-    dlogp = model.compile_dlogp(vars=rvs, mode=PYTHON)(point)
+    outputs = [model.logp(), model.dlogp(vars=rvs)]
+    logp, dlogp = model.compile_fn(outputs, mode=mode)(point)
     return -logp, -dlogp
 
 
@@ -56,9 +60,9 @@ def mean_over_parts(target, q, k):
     return np.mean([value for value, _ in results]), np.mean([g for _, g in results], axis=0)
 
 
-def agrees(model, target, tolerance=1e-8, **others):
+def agrees(model, target, tolerance=1e-8, mode=AS_WRITTEN, **others):
     q = 0.3 * rng().standard_normal(target.size)
-    expected = by_pymc(model, target, q, **others)
+    expected = by_pymc(model, target, q, mode, **others)
     assert_close(target.value_and_gradient(q), expected, tolerance)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pymc_sgmcmc.posterior.evaluation, "CHUNK", 3)
