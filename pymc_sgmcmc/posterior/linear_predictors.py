@@ -5,11 +5,12 @@ then needs only the slopes of each row's likelihood in the predictors at its anc
 can be kept, and one product with X maps a difference of slopes to a gradient in q.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import toposort
@@ -26,9 +27,10 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc.compile.sparse_dot import SparseDot
 from pymc_sgmcmc.model.log_density import flat_gradient, inside
 from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
+from pymc_sgmcmc.posterior.lifting import lifted
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = ["Predictors", "find_predictors", "predictors_of"]
+__all__ = ["Predictors", "find_predictors", "predictors_of", "predictors_of_entries"]
 
 Columns: TypeAlias = Sequence[Any]
 """Arrays or graphs, each with one number for each row."""
@@ -95,6 +97,27 @@ class Predictors:
                 products[k] = products[k] + curvature * x[j]
         return products
 
+    def gauss_newton(
+        self, derivatives: np.ndarray, products: Sequence[tuple[int, int]]
+    ) -> np.ndarray:
+        """Return the curvatures of rows, (n, len(pairs)), about as a positive matrix has them.
+
+        `derivatives`: values, slopes and curvatures, as columns. `products`: pairs (i, j) such that
+        u depends on exp(x_i) x_j = t alone. Of its curvatures, u'' (dt/dx_i)^2 and u'' dt/dx_i
+        dt/dx_j stay, and u' d^2t/dx_i^2 and u' d^2t/dx_i dx_j go: t is affine in x_j alone. Of all
+        others, W_jk is at most the root of W_jj W_kk, and these are at least zero.
+        """
+        values, slopes, curvatures = np.split(derivatives, [len(self), 2 * len(self)], axis=1)
+        W = dict(zip(self.pairs, curvatures.T.copy(), strict=True))
+        for i, j in products:
+            W[i, i] -= values[:, j] * slopes[:, j]
+            W[min(i, j), max(i, j)] -= slopes[:, j]
+        roots = [np.sqrt(np.maximum(W[j, j], 0)) for j in range(len(self))]
+        for j, k in self.pairs:
+            most = roots[j] * roots[k]
+            W[j, k] = most if j == k else np.clip(W[j, k], -most, most)
+        return np.stack([*W.values()], axis=1)
+
     def pull(
         self, slopes: Sequence[TensorVariable], vars: Sequence[TensorVariable]
     ) -> TensorVariable:
@@ -120,16 +143,47 @@ def find_predictors(
     group: RowGroup, vars: Sequence[TensorVariable], *, curved: bool = True
 ) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
-    terms = [inside(term) for term in group.terms]
-    ways = _Ways(terms, group, vars)
-    rows = ways.back(terms, ways.is_row, through=(Elemwise, Alloc, SpecifyShape))
-    if not rows:
-        return None
+    terms = lifted([inside(term) for term in group.terms], vars)
+    ways = _Ways(terms, vars, {data.slice for data in group.data})
     n = group.data[0].slice.shape[group.data[0].axis]
 
     def by_row(x):
         return x if x in ways.of_rows else pt.alloc(x.reshape(()), n)
 
+    return _found(terms, ways, ways.is_row, by_row, curved=curved)
+
+
+def predictors_of_entries(
+    term: TensorVariable, vars: Sequence[TensorVariable], shape: tuple[int, ...]
+) -> Predictors | None:
+    """Return the predictors of the entries of a log-density, as if these were rows; or None.
+
+    `shape`: of `term`, whose graph is elementwise where predictors are found.
+    """
+    terms = lifted([inside(term)], vars)
+    ways = _Ways(terms, vars, ())
+
+    def by_entry(x):
+        return pt.alloc(x, *shape or (1,))
+
+    return _found(terms, ways, ways.is_entry, by_entry, curved=True)
+
+
+def _found(
+    terms: Sequence[Any],
+    ways: "_Ways",
+    is_cut: Callable[[Any], bool],
+    spread: Callable[[Any], Any],
+    *,
+    curved: bool,
+) -> Predictors | None:
+    """Return the predictors of terms that are elementwise in variables that `is_cut`.
+
+    `spread` gives such a variable the shape of the terms.
+    """
+    rows = ways.back(terms, is_cut, through=(Elemwise, Alloc, SpecifyShape))
+    if not rows:
+        return None
     inner = {row: Derivatives({row: pt.ones(())}, {}) for row in rows}
     for row in rows:
         if row not in ways.affine:
@@ -138,22 +192,29 @@ def find_predictors(
                 return None
             inner[row] = expand(row.sum(), {x: (x, x.type()) for x in scalars}, curved=curved)
     energy = -pt.add(*map(pt.sum, terms), 0.0)
-    at = {x: (by_row(x), pt.vector(dtype=x.dtype)) for x in rows}
-    outer = expand(energy, at, curved=curved)
-    found = outer.of(inner)
+    whole = {x: spread(x) for x in rows}
+    at = {x: (value, pt.tensor(dtype=x.dtype, shape=(None,) * value.type.ndim))
+          for x, value in whole.items()}  # fmt: skip
+    found = expand(energy, at, curved=curved).of(inner)
+    values = [whole.get(x, spread(x)) for x in found.first]
     curvatures = []
     if found.second is not None:
         pairs = combinations_with_replacement(found.first, 2)
-        curvatures = [found.second.get(pair, pt.zeros(n)) for pair in pairs]
-    return Predictors([*map(by_row, found.first)], [*found.first.values()], curvatures)
+        none = pt.zeros_like(values[0])
+        curvatures = [found.second.get(pair, none) for pair in pairs]
+    return Predictors(*(
+        [x.ravel() if x.type.ndim > 1 else x for x in graphs]
+        for graphs in (values, found.first.values(), curvatures)
+    ))  # fmt: skip
 
 
 class _Ways:
     """The paths from `vars` to `terms`: variables that depend on vars, are affine, or have rows."""
 
-    def __init__(self, terms, group: RowGroup, vars: Sequence[TensorVariable]):
-        self.depends, self.affine = set(vars), set(vars)
-        self.of_rows = {data.slice for data in group.data}
+    def __init__(
+        self, terms: Sequence[Any], vars: Sequence[TensorVariable], slices: Iterable[Variable]
+    ):
+        self.depends, self.affine, self.of_rows = set(vars), set(vars), set(slices)
         for node in toposort(terms):
             if not self.of_rows.isdisjoint(node.inputs):
                 self.of_rows.update(node.outputs)
@@ -165,7 +226,13 @@ class _Ways:
     def is_row(self, x: Variable) -> bool:
         """Return whether `x` has a number of each row, affine in vars, or one for all rows."""
         one = all(x.type.broadcastable)
+        if x.type.ndim > 1:
+            return False
         return not one and x in self.affine if x in self.of_rows else one
+
+    def is_entry(self, x: Variable) -> bool:
+        """Return whether `x` is affine in vars, or one number for all entries."""
+        return x in self.affine or all(x.type.broadcastable)
 
     def is_scalar(self, x: Variable) -> bool:
         return x in self.affine and all(x.type.broadcastable)
@@ -179,7 +246,7 @@ class _Ways:
             if x not in self.depends or x in seen or x.dtype not in float_dtypes:
                 continue
             seen.add(x)
-            if x.type.ndim <= 1 and is_cut(x):
+            if is_cut(x):
                 found.append(x)
             elif x.owner and isinstance(x.owner.op, through):
                 ways += x.owner.inputs
