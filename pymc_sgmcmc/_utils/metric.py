@@ -56,6 +56,9 @@ class Metric(ABC):
     dense: ClassVar[bool] = False
     """Whether covariances in z are measured while tuning, (d, d); else variances only, (d,)."""
 
+    any_length: ClassVar[frozenset[str]] = frozenset()
+    """Names of arrays that may have another length, along their first axis, at another time."""
+
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by the names of their fields."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -54,7 +54,6 @@ class Estimator:
 
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """Return the inputs of `bind`, by name, in the types of compiled code."""
-        floatX = pytensor.config.floatX
         numbers: dict[str, np.ndarray] = {}
         if self.metric is not None:
             numbers |= {"centre": of.coordinates.centre}
@@ -62,15 +61,15 @@ class Estimator:
         if self._variate is not None:
             on = np.asarray(of.order > 0, float)
             numbers |= {"anchor_gradient": of.anchor_gradient, "control": on}
-        numbers = {name: np.asarray(value, floatX) for name, value in numbers.items()}
-        if self._variate is None:
-            return numbers
-        found = self._variate.numbers(of)
-        return numbers | {name: _working(value) for name, value in found.items()}
+        if self._variate is not None:
+            numbers |= self._variate.numbers(of)
+        return {name: _working(value) for name, value in numbers.items()}
 
     def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
         """Return variables for the numbers, of fixed shapes except some lengths."""
-        any_length = frozenset() if self._variate is None else self._variate.any_length
+        any_length = set() if self._variate is None else set(self._variate.any_length)
+        if self.metric is not None:
+            any_length |= {_input_of(name) for name in self.metric.any_length}
         return {
             name: pt.TensorType(  # pt.tensor takes some names for dtypes
                 value.dtype,
@@ -130,4 +129,9 @@ def _working(value: Number) -> np.ndarray:
 
 def _in_numbers(metric: Metric) -> dict[str, np.ndarray]:
     """Return the arrays of a metric under the names of inputs of compiled code."""
-    return {f"metric_{name}": array for name, array in metric.arrays().items()}
+    return {_input_of(name): array for name, array in metric.arrays().items()}
+
+
+def _input_of(name: str) -> str:
+    """Return the name of the input for an array of the metric."""
+    return f"metric_{name}"

@@ -13,9 +13,10 @@ from pymc_sgmcmc.compile.c_subgraph import Call
 from pymc_sgmcmc.compile.scatter_add import AddAt
 from pymc_sgmcmc.compile.sparse_dot import sparse_dot, sparse_pull
 from pymc_sgmcmc.compile.take_rows import take_rows
+from pymc_sgmcmc.compile.triangular_solve import lower_solve
 
 ALL = sorted(path.name for path in HEADERS.glob("*.h"))
-OPS = [Call(), AddAt(inplace=False), sparse_dot, sparse_pull, take_rows]
+OPS = [Call(), AddAt(inplace=False), sparse_dot, sparse_pull, take_rows, lower_solve]
 
 
 def test_each_header_is_that_of_an_operation():
