@@ -42,7 +42,8 @@ class EnergyGraph:
     ):
         self.vars, self.shapes, self.groups, self.predictors = vars, shapes, groups, predictors
         self.exact = exact
-        self.size = sum(int(np.prod(shape)) for shape in shapes)
+        self.sizes = [int(np.prod(shape)) for shape in shapes]
+        self.size = sum(self.sizes)
         zero = pt.zeros((), dtype=pytensor.config.floatX)
         self._exact = pt.add(zero, *map(pt.sum, exact))
 
@@ -117,6 +118,16 @@ class EnergyGraph:
         """Return graphs of `vars`, as they are, and of the slices."""
         return clone_replace(list(graphs), slices, rebuild_strict=False)
 
+    def at(self, q: TensorVariable, graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
+        """Return graphs of `vars` at `q` (d,)."""
+        return self._at(q, {}, list(graphs))
+
+    def values_at(self, q: np.ndarray) -> dict[TensorVariable, np.ndarray]:
+        """Return the values of `vars` at `q` (d,)."""
+        parts = np.split(q, np.cumsum(self.sizes)[:-1])
+        shaped = zip(self.vars, parts, self.shapes, strict=True)
+        return {var: part.reshape(shape).astype(var.dtype) for var, part, shape in shaped}
+
     def _weights(self) -> list[TensorVariable]:
         dtype = pytensor.config.floatX
         return [pt.scalar(f"weight_{group.name}", dtype=dtype) for group in self.groups]
@@ -131,8 +142,8 @@ class EnergyGraph:
 
     def _split(self, q: TensorVariable) -> list[TensorVariable]:
         parts, start = [], 0
-        for var, shape in zip(self.vars, self.shapes, strict=True):
-            stop = start + int(np.prod(shape))
+        for var, shape, size in zip(self.vars, self.shapes, self.sizes, strict=True):
+            stop = start + size
             parts.append(var.type.filter_variable(q[start:stop].reshape(shape).astype(var.dtype)))
             start = stop
         return parts

@@ -4,8 +4,10 @@ The slope of a row's energy in its predictors x is about b + W x near the anchor
 `Predictors.expansion`. Sums over all rows are the gradient and the second derivatives there.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,6 +21,10 @@ __all__ = ["NearAnchor"]
 KEPT = 5 * 2**20
 """Largest number of numbers of rows that are kept, for any number of rows: 40 MB, and as much again
 where rows are drawn in blocks. A normal regression has five a row."""
+
+
+COMPARED, CLOSE = 100, 1e-4
+"""Number of rows whose slopes are compared, and relative difference of those that are equal."""
 
 
 class NearAnchor:
@@ -54,6 +60,7 @@ class NearAnchor:
 
     def forget(self) -> None:
         """Forget what was computed of data that have changed."""
+        self._gradient: tuple[np.ndarray, np.ndarray] | None = None
         self._derivatives: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._expansions: tuple[np.ndarray, int, list[np.ndarray]] | None = None
         self._hessian: tuple[np.ndarray, Hessian] | None = None
@@ -65,19 +72,38 @@ class NearAnchor:
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
         """Return the gradient at `q` (d,) of the minibatched part of U, on all rows."""
+        if self._gradient is None or not np.array_equal(self._gradient[0], q):
+            self._pass(q, curved=False)
+        assert self._gradient is not None  # the line before has made it
+        return self._gradient[1]
+
+    def _pass(self, q: np.ndarray, *, curved: bool) -> None:
+        """Go through all rows once, for the gradient at `q` and, if `curved`, the Hessian."""
         gradient = np.zeros(self._energy.size)
         kept: list[list[np.ndarray]] = [[] for _ in self._predictors]
-        for k, _, more, derivatives in self._evaluation().by_rows(q, self.lengths()):
-            gradient += more
-            if self.is_kept:
-                kept[k].append(derivatives)
+
+        def parts() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+            for k, rows, more, found in self._evaluation().by_rows(q, self.lengths()):
+                np.add(gradient, more, out=gradient)
+                if self.is_kept:
+                    kept[k].append(found)
+                yield k, rows, found[:, 2 * len(self._predictors[k]) :]
+
+        if curved:
+            self._hessian = np.array(q), self._by_rows.of(q, parts())
+        else:
+            deque(parts(), maxlen=0)
+        self._gradient = np.array(q), gradient
         if self.is_kept:
-            self._derivatives = np.array(q), [np.concatenate(parts) for parts in kept]
-        return gradient
+            self._derivatives = np.array(q), [np.concatenate(found) for found in kept]
 
     def of_rows(self, q: np.ndarray, k: int, rows: np.ndarray, order: int) -> np.ndarray:
         """Return the expansions at `q` of rows of group k, (n, width); of order 1, W is zero."""
-        return self._expansion(k, self._evaluation().row_derivatives(q, k, rows), order)
+        return self._expansion(k, self.derivatives(q, k, rows), order)
+
+    def derivatives(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
+        """Return values, slopes and curvatures of the predictors of rows of group k, as columns."""
+        return self._evaluation().row_derivatives(q, k, rows)
 
     def of_all(self, q: np.ndarray, order: int) -> list[np.ndarray]:
         """Return the expansions at `q` of all rows, (N, width) for each group, if kept.
@@ -87,7 +113,7 @@ class NearAnchor:
         known = self._expansions
         if known is None or known[1] != order or not np.array_equal(known[0], q):
             if self._derivatives is None or not np.array_equal(self._derivatives[0], q):
-                self.gradient(q)
+                self._pass(q, curved=False)
             assert self._derivatives is not None  # the line before has made them
             parts = enumerate(self._derivatives[1])
             known = np.array(q), order, [self._expansion(k, found, order) for k, found in parts]
@@ -115,17 +141,49 @@ class NearAnchor:
         return True
 
     def hessian(self, q: np.ndarray) -> Hessian:
-        """Return the second derivatives at `q` of the minibatched part of U, on all rows.
+        """Return the second derivatives at `q` of the minibatched part of U, where it `is_curved`.
 
-        The same object, until `q` or the data are others.
+        On all rows. The same object, until `q` or the data are others.
         """
         if self._hessian is None or not np.array_equal(self._hessian[0], q):
-            parts = self._evaluation().by_rows(q, self.lengths())
-            curvatures = (
-                (k, rows, found[:, 2 * len(self._predictors[k]) :]) for k, rows, _, found in parts
-            )
-            self._hessian = np.array(q), self._by_rows.of(q, curvatures)
+            self._pass(q, curved=True)
+        assert self._hessian is not None  # the line before has made it
         return self._hessian[1]
+
+    def expand(self, q: np.ndarray) -> tuple[np.ndarray, Hessian]:
+        """Return gradient and Gauss-Newton Hessian at `q` of the minibatched part of U.
+
+        Where predictors are multiplied, the Hessian leaves out what comes from the product and not
+        from the likelihood: it is about zero on average, and makes a sum of few rows negative.
+        """
+        gradient = np.zeros(self._energy.size)
+
+        def parts() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+            for k, rows, more, found in self._evaluation().by_rows(q, self.lengths()):
+                np.add(gradient, more, out=gradient)
+                yield k, rows, self._predictors[k].gauss_newton(found, self.products[k])
+
+        return gradient, self._by_rows.of(q, parts())
+
+    @cached_property
+    def products(self) -> list[list[tuple[int, int]]]:
+        """Pairs (i, j) of predictors of each group that rows see as exp(x_i) x_j alone.
+
+        They are found by slopes at random: that in x_i is x_j times that in x_j.
+        """
+        rng, found = np.random.default_rng(0), []
+        for k, (own, n) in enumerate(zip(self._predictors, self.lengths(), strict=True)):
+            derivatives = self.derivatives(
+                rng.normal(size=self._energy.size), k, rng.integers(n, size=COMPARED)
+            )
+            values, slopes, _ = np.split(derivatives, [len(own), 2 * len(own)], axis=1)
+            found.append([
+                (i, j)
+                for i, j in permutations(range(len(own)), 2)
+                if slopes[:, i].any()
+                and np.allclose(slopes[:, i], values[:, j] * slopes[:, j], rtol=CLOSE, atol=0)
+            ])  # fmt: skip
+        return found
 
     def is_finite(self, q: np.ndarray) -> bool:
         """Return whether all of `hessian` is finite at `q`."""

@@ -16,7 +16,7 @@ from scipy.sparse import block_array, csr_array, diags_array
 from pymc_sgmcmc.posterior.affine_maps import Block, jacobians
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 
-__all__ = ["LARGEST_DENSE", "Hessian", "RowHessian"]
+__all__ = ["LARGEST_DENSE", "Hessian", "HessianSums", "RowHessian"]
 
 Hessian: TypeAlias = np.ndarray | csr_array
 """A symmetric matrix (d, d)."""
@@ -25,6 +25,52 @@ LARGEST_DENSE = 200
 """Largest d of a Hessian that is an array: a product with it takes less than many sparse ones."""
 
 Pair: TypeAlias = tuple[TensorVariable, TensorVariable]
+
+
+class HessianSums:
+    """Sums of A_j' diag(W_jk) A_k over pairs of predictors, by the variables of the A.
+
+    Parameters
+    ----------
+    vars : list of TensorVariable
+        The variables that make up q.
+    sizes : list of int
+        Their numbers of entries.
+    """
+
+    def __init__(self, vars: Sequence[TensorVariable], sizes: Sequence[int]):
+        self._vars, self._sizes = vars, sizes
+        self._blocks: dict[Pair, Block] = {}
+
+    def add(
+        self,
+        jacobians: Sequence[Mapping[TensorVariable, Block]],
+        pairs: Iterable[tuple[int, int]],
+        curvatures: Iterable[np.ndarray],
+    ) -> None:
+        """Add the products of some rows: of the derivatives of their predictors in each variable.
+
+        `curvatures`: W_jk of the rows, for each of the `pairs` (j, k).
+        """
+        blocks = self._blocks
+        for (i, j), curvature in zip(pairs, curvatures, strict=True):
+            for pair, block in _products(jacobians[i], jacobians[j], curvature, same=i == j):
+                blocks[pair] = blocks[pair] + block if pair in blocks else block
+
+    def whole(self) -> Hessian:
+        """Return the sum as a matrix (d, d): an array up to `LARGEST_DENSE`, then sparse."""
+        vars, sizes = self._vars, self._sizes
+        if sum(sizes) <= LARGEST_DENSE:
+            whole, ends = np.zeros((sum(sizes),) * 2), np.cumsum(sizes)
+            at = {var: slice(end - n, end) for var, end, n in zip(vars, ends, sizes, strict=True)}
+            for (u, v), block in self._blocks.items():
+                whole[at[u], at[v]] = block if isinstance(block, np.ndarray) else block.toarray()
+            return whole
+        nothing = {(v, v): csr_array((n, n)) for v, n in zip(vars, sizes, strict=True)}
+        blocks = nothing | {pair: csr_array(block) for pair, block in self._blocks.items()}
+        found = block_array([[blocks.get((u, v)) for v in vars] for u in vars], format="csr")
+        found.sum_duplicates()
+        return found
 
 
 class RowHessian:
@@ -44,7 +90,6 @@ class RowHessian:
                 energy.groups, self._inputs, energy.predictors, strict=True
             )
         ]
-        self._sizes = [int(np.prod(shape)) for shape in energy.shapes]
 
     def of(self, q: np.ndarray, parts: Iterable[tuple[int, np.ndarray, np.ndarray]]) -> Hessian:
         """Return the sum over `parts`: the number of a group, rows, and their curvatures.
@@ -54,40 +99,22 @@ class RowHessian:
         NotImplementedError
             If the derivative of a predictor has an operation that is not known.
         """
-        sums: dict[Pair, Block] = {}
+        assert self._energy.predictors is not None
+        sums = HessianSums(self._energy.vars, self._energy.sizes)
         for k, rows, curvatures in parts:
-            assert self._energy.predictors is not None
             pairs = self._energy.predictors[k].pairs
-            blocks = self.jacobians(q, k, rows)
-            for (i, j), curvature in zip(pairs, curvatures.T, strict=True):
-                for pair, block in _products(blocks[i], blocks[j], curvature, same=i == j):
-                    sums[pair] = sums[pair] + block if pair in sums else block
-        return self._whole(sums)
+            sums.add(self.jacobians(q, k, rows), pairs, curvatures.T)
+        return sums.whole()
 
     def jacobians(
         self, q: np.ndarray, k: int, rows: np.ndarray
     ) -> list[dict[TensorVariable, Block]]:
         """Return the derivative of each predictor of rows of group k in each variable."""
-        group, vars = self._energy.groups[k], self._energy.vars
-        values = np.split(q, np.cumsum(self._sizes)[:-1])
-        shaped = zip(values, self._energy.shapes, vars, strict=True)
-        given = {var: value.reshape(shape).astype(var.dtype) for value, shape, var in shaped}
-        given |= zip(self._inputs[k], group.batch(rows), strict=True)
-        return jacobians(self._values[k], vars, given)
-
-    def _whole(self, sums: Mapping[Pair, Block]) -> Hessian:
-        vars, sizes = self._energy.vars, self._sizes
-        if sum(sizes) <= LARGEST_DENSE:
-            whole, ends = np.zeros((sum(sizes),) * 2), np.cumsum(sizes)
-            at = {var: slice(end - n, end) for var, end, n in zip(vars, ends, sizes, strict=True)}
-            for (u, v), block in sums.items():
-                whole[at[u], at[v]] = block if isinstance(block, np.ndarray) else block.toarray()
-            return whole
-        nothing = {(v, v): csr_array((n, n)) for v, n in zip(vars, sizes, strict=True)}
-        blocks = nothing | {pair: csr_array(block) for pair, block in sums.items()}
-        found = block_array([[blocks.get((u, v)) for v in vars] for u in vars], format="csr")
-        found.sum_duplicates()
-        return found
+        group = self._energy.groups[k]
+        given = self._energy.values_at(q) | dict(
+            zip(self._inputs[k], group.batch(rows), strict=True)
+        )
+        return jacobians(self._values[k], self._energy.vars, given)
 
 
 def _products(

@@ -16,6 +16,7 @@ from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.model.total_sizes import check_total_sizes
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
+from pymc_sgmcmc.posterior.exact_part import ExactPart
 from pymc_sgmcmc.posterior.linear_predictors import predictors_of
 from pymc_sgmcmc.posterior.near_anchor import NearAnchor
 from pymc_sgmcmc.rows.likelihoods import plan_likelihoods
@@ -110,6 +111,8 @@ class Target:
         self.backend = compiler_of(list(self.terms.values()), backend or Backend())
         self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, found)
         self.size = self.energy.size
+        values = [np.ravel(model_terms.point[var.name]) for var in vars]
+        self._initial = np.concatenate([np.zeros(0), *values])
         self._watched = self._watching()
         self.near_anchor = None
         if found is not None and self.groups:
@@ -244,6 +247,17 @@ class Target:
             np.arange(n) if n <= size else np.unique(rng.integers(n, size=size))
             for n in self.check_lengths()
         ]
+
+    @cached_property
+    def exact_part(self) -> ExactPart:
+        """The part of U that is not minibatched, with its second derivatives."""
+        return ExactPart(self.energy, self._initial)
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether the second derivatives of U are known on all rows, as a sparse matrix."""
+        near = self.near_anchor
+        return near is not None and near.is_curved and self.exact_part.is_known
 
     @property
     def rows_evaluated(self) -> int:
