@@ -76,7 +76,7 @@ BATCH_SIZE = Ruled(
              np.ones(2), object()],
 )  # fmt: skip
 
-METRICS = ["auto", "diag", "dense", None]
+METRICS = ["auto", "diag", "dense", "sparse", None]
 
 
 def _metric(name: str, value: Any) -> None:
@@ -104,7 +104,7 @@ def _metric(name: str, value: Any) -> None:
 
 
 METRIC = Ruled(
-    "'auto', 'diag', 'dense', an array, a Metric, or None", _metric,
+    "'auto', 'diag', 'dense', 'sparse', an array, a Metric, or None", _metric,
     lambda: ["nonsense", 3, 1.5, True, ["c"], {}, np.ones((2, 2, 2)), np.ones((2, 3)),
              np.array(1.0), [1.0, -1.0], [np.nan, 1.0], np.array([[np.inf]]), object()],
 )  # fmt: skip

@@ -39,6 +39,7 @@ from pymc_sgmcmc.model.full_data import minibatches
 from pymc_sgmcmc.posterior.batch_sources import SOURCES, BatchSource, remembers
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.choice import largest_batch
+from pymc_sgmcmc.tuning.sparse_metric import unit_factor
 from pymc_sgmcmc.tuning.tuned import Plan
 
 __all__ = ["GRADIENTS", "PLAIN", "SHARED", "Arguments", "needs_independence"]
@@ -61,6 +62,13 @@ PLAIN = {
     "noise_estimate": 0.0,
 }
 """What "default" stands for where the step size is given."""
+
+_NOT_SPARSE = (
+    "metric='sparse' needs second derivatives of the log-posterior that are known to be sparse: "
+    "minibatched likelihoods that depend on each row through linear predictors, at least 50 "
+    "parameters, a gradient other than 'plain', and priors of independent variables. Use "
+    "metric='auto', 'diag' or 'dense'."
+)
 
 _COMPILE_KWARGS = Optional(
     MappingOf("keyword arguments of pytensor.function, such as {'mode': 'FAST_COMPILE'}")
@@ -152,23 +160,23 @@ class Arguments:
         """Return where batches of `target` come from, which is of `model`."""
         lengths, name, largest = target.check_lengths(), self.batches, target.batch_sizes
         if self.tunes_batches(model):
-            largest = [largest_batch(n) for n in lengths]
+            largest = [largest_batch(n, target.size) for n in lengths]
         if name == "auto":
             in_memory = all(group.is_in_memory for group in target.groups)
             are_many = len(lengths) and min(lengths) >= MANY_ROWS and in_memory
             name = "blocks" if are_many else "random"
         return SOURCES[name](target.groups, largest, target.others)
 
-    def coordinates(self, size: int) -> Coordinates:
+    def coordinates(self, target: Target) -> Coordinates:
         """Return the coordinates before tuning."""
-        return Coordinates(np.zeros(size), self._metric(size))
+        return Coordinates(np.zeros(target.size), self._metric(target))
 
-    def _metric(self, size: int) -> Metric:
-        metric = self.metric
+    def _metric(self, target: Target) -> Metric:
+        metric, size = self.metric, target.size
         if metric is None:
             return identity(size)
         if isinstance(metric, str):
-            return identity(size, dense=metric == "dense" or (metric == "auto" and size <= DENSE))
+            return self._named_metric(metric, target)
         if isinstance(metric, Metric):
             if np.shape(metric.scales) != (size,):
                 raise ValueError(
@@ -186,6 +194,17 @@ class Arguments:
             return metric_of(square_root(G))
         except np.linalg.LinAlgError:
             raise ValueError("metric must be positive (definite) and finite.") from None
+
+    def _named_metric(self, metric: str, target: Target) -> Metric:
+        size = target.size
+        if metric == "auto":
+            is_small = size <= DENSE
+            metric = "dense" if is_small else "sparse" if target.is_structured else "diag"
+        if metric == "sparse":
+            if not target.is_structured:
+                raise ValueError(_NOT_SPARSE)
+            return unit_factor(size)
+        return identity(size, dense=metric == "dense")
 
     def plan(self, model: Model, target: Target) -> Plan:
         """Return what is to be tuned."""

@@ -83,7 +83,7 @@ def assemble(
     if arguments.tunes():
         refuse_untunable(algorithm, arguments)
         tuner = Tuner(Choice(target, source, plan, algorithm, steps))
-    untuned = arguments.coordinates(target.size)
+    untuned = arguments.coordinates(target)
     metric = None if arguments.metric is None else untuned.metric
     estimator = Estimator(target, source, metric, control=plan.gradient != "plain")
     state, schedule = initial_chain_state(target, source, untuned), arguments.schedule

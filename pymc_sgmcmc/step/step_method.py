@@ -20,7 +20,7 @@ from pymc_sgmcmc.chain.parts import Parts
 from pymc_sgmcmc.chain.state import ChainState
 from pymc_sgmcmc.chain.stats import STATS, stats_of
 from pymc_sgmcmc.chain.stored_sums import SUMS_DTYPE
-from pymc_sgmcmc.compile.backend import one_thread_in_workers
+from pymc_sgmcmc.compile.blas_threads import one_thread_in_workers
 from pymc_sgmcmc.compile.compiling import one_at_a_time
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.hyperparameters import constraints_of
@@ -78,10 +78,11 @@ class SGMCMC(CheckedArguments, ChainStep):
         a centre that follows the chain, once in about as many inner steps as there are minibatches.
         "auto": that with the least noise for its cost, measured. Default "plain" if `step_size` is
         given.
-    metric : {"dense", "diag", "auto"}, array of shape (d,) or (d, d), Metric, or None
+    metric : {"dense", "sparse", "diag", "auto"}, array of shape (d,) or (d, d), Metric, or None
         The sampler moves in coordinates z with q = c + L z, and `step_size`, friction and the like
         are meant in them. Learned while tuning: L L' is about the posterior's covariance ("dense";
-        "auto" up to d = 200) or its variances ("diag"). An array: L L'. A
+        "auto" up to d = 200), the inverse of a sparse Hessian ("sparse"; "auto" beyond, where that
+        is known), or the posterior's variances ("diag"). An array: L L'. A
         :class:`~pymc_sgmcmc.Metric`: L of another form. None: z = q. Default None if `step_size` is
         given.
     noise_estimate : float, array of shape (d,), or "auto"

@@ -1,8 +1,9 @@
 """Search for the region of high posterior density, where control variates and metrics start.
 
-Adam covers the distance, and Newton's method converges: first on a fixed part of the rows, where U
-is a deterministic function and allows a line search, then on all rows. Where d is too large for
-matrices, Adam is used alone.
+Where second derivatives are known, it is the nearest normal distribution that is searched for: see
+`normal_approximation`. Elsewhere, Adam covers the distance, and Newton's method converges: first on
+a fixed part of the rows, where U is a deterministic function and allows a line search, then on all
+rows. Where d is too large for matrices, Adam is used alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +13,12 @@ from typing import Protocol
 import numpy as np
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
-from pymc_sgmcmc._utils.metric import Dense, Diagonal, Metric
+from pymc_sgmcmc._utils.metric import Dense, Diagonal, Metric, identity
 from pymc_sgmcmc._utils.types import Counts, Vector
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
+from pymc_sgmcmc.tuning.normal_approximation import Normal, nearest_normal
+from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, unit_factor
 
 __all__ = ["Located", "Locator", "locate"]
 
@@ -24,6 +27,9 @@ ADAM_ROWS = 128
 PART = 2048
 """Number of rows in the fixed part; 64 a coordinate for the final Hessian, if that is more."""
 ROUNDS = 3
+
+FAR = 100.0
+"""Distance from the nearest normal, in sds of a coordinate, from which the search begins anew."""
 
 Energy = Callable[[Vector], tuple[float, Vector]]
 
@@ -60,15 +66,46 @@ class Locator(Protocol):
 
 
 def locate(target: Target, start: Vector, rng: np.random.Generator, metric: Metric) -> Located:
-    """Search from `start` for the region of high posterior density.
+    """Search from `start` for the region of high posterior density."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if target.is_structured:
+            found = _normal(target, start, rng, metric)
+            if found is not None:
+                return found
+        return _mode(target, start, rng, metric)
 
-    By Newton's method where `metric` is dense, else without matrices.
-    """
+
+def _normal(
+    target: Target, start: Vector, rng: np.random.Generator, metric: Metric
+) -> Located | None:
+    """Search for the nearest normal, from `start` and else from where Adam leads."""
+    for attempt in range(2):
+        q = _adam(target, start, rng, rate=0.3) if attempt else start
+        found = nearest_normal(target, q, rng)
+        if found is not None and found.distance < FAR:
+            value, gradient = target.value_and_gradient(found.mean)
+            of_all = found.metric.pull(gradient)
+            coordinates = Coordinates(found.mean, _like(metric, found))
+            return Located(coordinates, float(of_all @ of_all), value, gradient)
+    return None
+
+
+def _like(metric: Metric, found: Normal) -> Metric:
+    """Return a metric of the form of `metric`, for the covariance that is found."""
+    if metric.dense:
+        return Dense(factor_of(found.precision.toarray()))
+    if isinstance(metric, SparseFactor):
+        return found.metric
+    return Diagonal(1 / np.sqrt(np.abs(found.precision.diagonal()) + 1e-300))
+
+
+def _mode(target: Target, start: Vector, rng: np.random.Generator, metric: Metric) -> Located:
+    """Search for the mode: by Newton's method where `metric` is dense, else without matrices."""
     best: Located | None = None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for attempt in range(ROUNDS):
             q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
-            located = _newton(target, q, rng) if metric.dense else _diagonal(target, q, rng)
+            located = _newton(target, q, rng) if metric.dense else _diagonal(target, q, rng, metric)
             if best is None or not best.decrement <= located.decrement:
                 best = located
             if best.decrement < 2 * target.size:
@@ -146,9 +183,10 @@ def _line_search(
     return None
 
 
-def _diagonal(target: Target, q: Vector, rng: np.random.Generator) -> Located:
+def _diagonal(target: Target, q: Vector, rng: np.random.Generator, metric: Metric) -> Located:
     part = _on(target, target.fixed_rows(rng, PART))
     factor = 1 / np.sqrt(equilibrated(lambda at: part(at)[1], q, rng))
     value, gradient = target.value_and_gradient(q)
     decrement = float(np.sum((factor * gradient) ** 2))
-    return Located(Coordinates(q, Diagonal(factor)), decrement, value, gradient)
+    unit = unit_factor(len(q)) if isinstance(metric, SparseFactor) else identity(len(q))
+    return Located(Coordinates(q, unit.scaled(factor)), decrement, value, gradient)

@@ -1,0 +1,268 @@
+"""Search for the normal distribution that is nearest to the posterior: for its mass, not its mode.
+
+The joint mode of a hierarchy is useless: there, effects and their scale are zero. Of all normals
+N(m, P^-1), the one nearest to the posterior, in the divergence of variational inference, has
+
+    E[gradient of U] = 0    and    P = E[Hessian of U],
+
+means over N(m, P^-1) itself (Opper and Archambeau, 2009, equations 5 and 6). A scale is then what
+the effects and their uncertainty say, as in the EM algorithm. Rows of data are expanded to second
+order around m, so that each round takes one pass over them; the means of the prior are over draws.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from scipy.sparse import csr_array, diags_array
+
+from pymc_sgmcmc._utils.types import Vector
+from pymc_sgmcmc.posterior.nonfinite import is_transformed
+from pymc_sgmcmc.posterior.row_hessian import Hessian
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.rescaling import products_of, rescaled
+from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, factor_of_sparse
+
+__all__ = ["Normal", "nearest_normal"]
+
+PASSES, ROWS_READ = (12, 24), 2e7
+"""Smallest and largest number of passes over all rows: between them, so many rows are read."""
+
+DRAWS = 8
+"""Draws over which the prior is averaged: as many again are their mirror images."""
+
+ROUNDS = 12
+"""Steps of the mean, with a new Hessian of the prior for each, from one pass to the next."""
+
+HALVINGS = 12
+"""Largest number of times that a step, or a first guess of sds, is made shorter."""
+
+SHORTER = 3
+"""Largest number of shares of a step that are tried on all rows."""
+
+CLOSE = 0.1
+"""Distance that is close, in sds of a coordinate z, where no rows are read."""
+
+NEAR = 1.0
+"""Distance that is near enough: the draws of tuning do the rest."""
+
+ON_LOG_SCALE = 1.0
+"""Longest step of a logarithm or logit from one pass to the next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """A normal distribution near the posterior.
+
+    Attributes
+    ----------
+    mean : array, shape (d,)
+    precision : sparse array, shape (d, d)
+        The inverse of its covariance.
+    metric : SparseFactor
+        Its covariance.
+    distance : float
+        Largest distance from the solution, in sds of a coordinate z, as far as it is known.
+    passes : int
+        Passes over all rows that it took.
+    """
+
+    mean: Vector
+    precision: csr_array
+    metric: SparseFactor
+    distance: float
+    passes: int = 1
+
+
+Expand: TypeAlias = Callable[[Vector, SparseFactor], "_Rows"]
+"""A function of a mean and a covariance that returns what rows say there."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The minibatched part of U to second order around a centre: a gradient and a Hessian."""
+
+    centre: Vector
+    gradient: Vector
+    hessian: csr_array
+    points: int
+    """Number of points over which these are means."""
+
+    @classmethod
+    def mean(cls, centre: Vector, found: Sequence[tuple[Vector, Hessian]]) -> "_Rows":
+        """Return the mean of what is `found` at points around a centre."""
+        slopes, hessians = zip(*found, strict=True)
+        n = len(found)
+        return cls(centre, np.mean(slopes, axis=0), csr_array(sum(hessians) / n), n)
+
+    @property
+    def is_finite(self) -> bool:
+        return _is_finite(self.gradient, self.hessian)
+
+    def slope(self, q: Vector) -> Vector:
+        """Return the gradient at `q`."""
+        return self.gradient + self.hessian @ (q - self.centre)
+
+
+def nearest_normal(target: Target, start: Vector, rng: np.random.Generator) -> Normal | None:
+    """Search from `start` (d,); None if U or its Hessian is not finite there, or on the way.
+
+    `target` is structured. The search ends when it is near, or after a number of passes.
+    """
+    try:
+        return _Search(target, rng).nearest(start)
+    except np.linalg.LinAlgError:
+        return None
+
+
+class _Search:
+    """Newton's method for the nearest normal.
+
+    First the rows are expanded at the mean. When this is near, they are at two draws around it,
+    mirror images of each other: the mean slope of rows is not the slope at the mean, most of all
+    where a predictor is a product of variables, such as a scale and an effect.
+    """
+
+    def __init__(self, target: Target, rng: np.random.Generator):
+        assert target.near_anchor is not None
+        self._near, self._exact = target.near_anchor, target.exact_part
+        self._on_log_scale = is_transformed(target)
+        half = rng.standard_normal((DRAWS, target.size))
+        self._draws, self._one = np.concatenate([half, -half]), half[0]
+        self._products = products_of(target)
+        rows = max(target.check_lengths())
+        self._passes = int(np.clip(ROWS_READ / rows, *PASSES))
+
+    def nearest(self, start: Vector) -> Normal | None:
+        rows = self._at_mean(start)
+        gradient, H = self._exact.mean(start[None])
+        if not rows.is_finite or not _is_finite(gradient, H):
+            return None
+        P = H + rows.hessian
+        now = Normal(start, P, factor_of_sparse(P), np.inf)
+        slope = gradient + rows.gradient
+        while now.passes < PASSES[0] // 2 and now.distance > NEAR:
+            last, new = now.distance, self._solve(rows, now, held=True)
+            now, rows, slope = self._towards(new, now, slope, self._at_mean)
+            if now.distance > last / 2 and now.passes > 2:
+                break
+        now = self._rescaled(now)
+        rows = self._around(now.mean, now.metric)
+        slope = self._slope(now.mean, now.metric) + rows.gradient
+        while now.passes < self._passes:
+            new = self._rescaled(self._solve(rows, now))
+            now, rows, slope = self._towards(new, now, slope, self._around)
+            if now.distance < NEAR:
+                break
+        return now
+
+    def _rescaled(self, now: Normal) -> Normal:
+        """Return `now` with scales moved against the effects that they multiply."""
+        draws = now.mean + now.metric.times(self._draws)
+        mean = rescaled(self._exact, self._products, now.mean, draws)
+        lengths = np.ones(len(mean))
+        for product in self._products:
+            lengths[product.effects] *= np.exp(
+                now.mean[product.log_scale] - mean[product.log_scale]
+            )
+        by = diags_array(1 / lengths)
+        return replace(
+            now,
+            mean=mean,
+            precision=csr_array(by @ now.precision @ by),
+            metric=now.metric.stretched(lengths),
+        )
+
+    def _at_mean(self, q: Vector, metric: SparseFactor | None = None) -> _Rows:
+        return _Rows.mean(q, [self._near.expand(q)])
+
+    def _around(self, q: Vector, metric: SparseFactor) -> _Rows:
+        v = metric.times(self._one)
+        return _Rows.mean(q, [self._near.expand(point) for point in (q + v, q - v)])
+
+    def _slope(self, m: Vector, metric: SparseFactor) -> Vector:
+        """Return the mean gradient of the exact part over a normal."""
+        return self._exact.mean(m + metric.times(self._draws))[0]
+
+    def _towards(
+        self, new: Normal, now: Normal, slope: Vector, expand: Expand
+    ) -> tuple[Normal, _Rows, Vector]:
+        """Go from `now` to `new`, or a share of the way where U rises before.
+
+        Return where that leads, what rows say there, and the mean gradient of U.
+        """
+        step, share = self._bounded(new.mean - now.mean, slope), 1.0
+        passes = now.passes
+        for _ in range(SHORTER):
+            rows = expand(now.mean + share * step, new.metric)
+            passes += rows.points
+            ahead = self._slope(rows.centre, new.metric) + rows.gradient
+            if rows.is_finite and _falls(step, slope, ahead):
+                break
+            share *= _shorter(step, slope, ahead)
+        moved = np.where(self._on_log_scale, 0.0, ahead) if expand == self._at_mean else ahead
+        distance = float(np.abs(new.metric.pull(moved)).max())
+        return replace(new, mean=rows.centre, distance=distance, passes=passes), rows, ahead
+
+    def _solve(self, rows: _Rows, now: Normal, *, held: bool = False) -> Normal:
+        """Return the nearest normal where rows are what `rows` says of them.
+
+        `held`: whether what is on a log scale stays.
+        """
+        m, P, metric = now.mean, now.precision, now.metric
+        gradient, H = self._exact.mean(m + metric.times(self._draws))
+        for _ in range(HALVINGS):
+            if _is_finite(gradient, H):
+                break
+            metric = metric.scaled(np.full(len(m), 0.25))  # a scale's first sd may be far too large
+            gradient, H = self._exact.mean(m + metric.times(self._draws))
+        slope = gradient + rows.slope(m)
+        for _ in range(ROUNDS):
+            P = H + rows.hessian
+            if held:
+                P, slope = self._held(P), np.where(self._on_log_scale, 0.0, slope)
+            metric = factor_of_sparse(P)
+            z = metric.pull(slope)
+            if np.abs(z).max() < CLOSE / 4:
+                break
+            step, share = self._bounded(-metric.times(z), slope), 1.0
+            for _ in range(HALVINGS):
+                at = m + share * step
+                gradient, H = self._exact.mean(at + metric.times(self._draws))
+                ahead = gradient + rows.slope(at)
+                if _is_finite(ahead, H) and _falls(step, slope, ahead):
+                    break
+                share *= _shorter(step, slope, ahead)
+            m, slope = at, ahead
+        return replace(now, mean=m, precision=P, metric=metric)
+
+    def _bounded(self, step: Vector, slope: Vector) -> Vector:
+        """Return a step that is not too long on any log scale, where U is far from quadratic."""
+        own = np.abs(step[self._on_log_scale]).max(initial=0.0)
+        if own <= ON_LOG_SCALE:
+            return step
+        most = np.where(self._on_log_scale, ON_LOG_SCALE, np.inf)
+        cut = np.clip(step, -most, most)
+        return cut if cut @ slope < 0 else step * (ON_LOG_SCALE / own)
+
+    def _held(self, P: csr_array) -> csr_array:
+        """Return the Hessian in which what is on a log scale is tied to nothing else."""
+        free = diags_array(np.where(self._on_log_scale, 0.0, 1.0))
+        alone = diags_array(np.where(self._on_log_scale, P.diagonal(), 0.0))
+        return csr_array(free @ P @ free + alone)
+
+
+def _falls(step: Vector, before: Vector, after: Vector) -> bool:
+    """Return whether a function with these gradients falls along `step`, or is near its least."""
+    return bool(step @ after <= abs(step @ before) / 2)
+
+
+def _shorter(step: Vector, before: Vector, after: Vector) -> float:
+    """Return the part of `step` at which the slope is zero, by linear interpolation."""
+    start, end = step @ before, step @ after
+    return float(np.clip(start / (start - end), 0.1, 0.5)) if np.isfinite(end) else 0.25
+
+
+def _is_finite(gradient: Vector, H: csr_array) -> bool:
+    return bool(np.isfinite(gradient).all() and np.isfinite(H.data).all())

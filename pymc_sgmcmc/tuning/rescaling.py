@@ -1,0 +1,85 @@
+"""Scales that multiply standardised effects, and moves along which their product stays.
+
+Rows see a scale t = exp(s) and effects z only in the product t z, where a hierarchy is not centred:
+they say nothing of the way (s + a, exp(-a) z).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pytensor.graph.traversal import graph_inputs
+
+from pymc_sgmcmc._utils.types import Counts, Vector
+from pymc_sgmcmc.posterior.exact_part import ExactPart
+from pymc_sgmcmc.posterior.target import Target
+
+__all__ = ["Product", "products_of", "rescaled"]
+
+FURTHEST, BISECTIONS = 3.0, 12
+"""Longest move of a logarithm, and number of bisections by which it is found."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """The coordinate of the logarithm of a scale, and those of the effects that it multiplies."""
+
+    log_scale: int
+    effects: Counts
+
+    def moved(self, q: Vector, by: float) -> Vector:
+        """Return points (..., d) with the scale times exp(by), and effects divided by it."""
+        q = q.copy()
+        q[..., self.log_scale] += by
+        q[..., self.effects] *= np.exp(-by)
+        return q
+
+    def slope(self, gradient: Vector, q: Vector) -> float:
+        """Return the derivative of a function along the way, from its `gradient` at `q`."""
+        return float(gradient[self.log_scale] - gradient[self.effects] @ q[self.effects])
+
+
+def products_of(target: Target) -> list[Product]:
+    """Return the products of a scale and the effects of a variable in the predictors of rows."""
+    near, energy = target.near_anchor, target.energy
+    assert near is not None and energy.predictors is not None
+    parts = np.split(np.arange(energy.size), np.cumsum(energy.sizes)[:-1])
+    at = dict(zip(energy.vars, parts, strict=True))
+    of_rows = [
+        [[x for x in graph_inputs([value]) if x in at] for value in own.values]
+        for own in energy.predictors
+    ]
+    everywhere = [vars for group in of_rows for vars in group]
+    found = {}
+    for group, pairs in zip(of_rows, near.products, strict=True):
+        for i, j in pairs:
+            scale, effects = group[i], group[j]
+            is_one_of_each = len(scale) == len(effects) == 1 and at[scale[0]].size == 1
+            if is_one_of_each and sum(effects[0] in vars for vars in everywhere) == 1:
+                found[effects[0]] = Product(int(at[scale[0]][0]), at[effects[0]])
+    return [*found.values()]
+
+
+def rescaled(exact: ExactPart, products: Sequence[Product], mean: Vector, draws: Vector) -> Vector:
+    """Return the mean moved to where the prior is likeliest, along the ways of `products`.
+
+    `draws` (k, d): of the normal around the mean, which moves as well. Where the divergence from
+    the posterior is least, the mean of U's derivative along a way is its divergence, minus the
+    number of effects (Stein's identity).
+    """
+    for product in products:
+
+        def slope(by: float, product: Product = product) -> float:
+            points = product.moved(draws, by)
+            gradients = exact.gradients(points)
+            pairs = zip(gradients, points, strict=True)
+            total = sum(product.slope(gradient, q) for gradient, q in pairs)
+            return total / len(points) + len(product.effects)
+
+        low, high = -FURTHEST, FURTHEST
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if slope(middle) > 0 else (middle, high)
+        by = (low + high) / 2
+        mean, draws = product.moved(mean, by), product.moved(draws, by)
+    return mean

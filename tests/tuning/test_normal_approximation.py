@@ -1,0 +1,161 @@
+"""The nearest normal distribution, and scales that multiply effects."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_sgmcmc.posterior.target
+from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.normal_approximation import nearest_normal
+from pymc_sgmcmc.tuning.rescaling import products_of, rescaled
+
+N, G = 3000, 60
+GROUP = np.random.default_rng(0).integers(G, size=N)
+X = np.random.default_rng(1).normal(size=(N, 2))
+EFFECTS = 0.5 * np.random.default_rng(2).normal(size=G)
+Y = np.random.default_rng(3).normal(0.3 + EFFECTS[GROUP] + X @ [0.7, -0.2])
+B = np.random.default_rng(4).random(N) < 1 / (1 + np.exp(-EFFECTS[GROUP]))
+
+
+@pytest.fixture(autouse=True)
+def all_are_curved(monkeypatch):
+    monkeypatch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
+
+
+def known_scales():
+    mean = pm.Normal("b", shape=2)
+    pm.Normal("y", X @ mean + pm.Normal("a", 0.3, 0.5, shape=G)[GROUP], 1.0, observed=Y)
+
+
+def centred():
+    a = pm.Normal("a", 0, pm.HalfNormal("t"), shape=G)
+    pm.Bernoulli("y", logit_p=X @ pm.Normal("b", shape=2) + a[GROUP], observed=B)
+
+
+def not_centred():
+    a = pm.HalfNormal("t") * pm.Normal("z", shape=G)
+    pm.Bernoulli("y", logit_p=X @ pm.Normal("b", shape=2) + a[GROUP], observed=B)
+
+
+def target_of(build):
+    with pm.Model() as model:
+        build()
+    target = Target(model, model.value_vars, batch_size=100, with_predictors=True)
+    assert target.is_structured
+    return target
+
+
+def found(target, seed=0, start=0.0):
+    rng = np.random.default_rng(seed)
+    point = target._initial + start + rng.uniform(-1, 1, size=target.size)
+    with np.errstate(all="ignore"):
+        return nearest_normal(target, point, rng)
+
+
+def place(target, name):
+    names = [var.name for var in target.vars]
+    return int(np.sum(target.energy.sizes[: names.index(name)]))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("start", [0.0, 1000.0])
+def test_a_normal_posterior_is_found(start):
+    target = target_of(known_scales)
+    normal = found(target, start=start)
+    A = np.zeros((N, 2 + G))
+    A[:, :2], A[np.arange(N), 2 + GROUP] = X, 1.0
+    precision = A.T @ A + np.diag(np.r_[np.ones(2), np.full(G, 4.0)])
+    mean = np.linalg.solve(precision, A.T @ Y + np.r_[np.zeros(2), np.full(G, 4.0 * 0.3)])
+    if target.vars[0].name == "a":
+        order = np.r_[2 : 2 + G, :2]
+        precision, mean = precision[order][:, order], mean[order]
+    np.testing.assert_allclose(normal.precision.toarray(), precision, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(normal.mean, mean, atol=1e-3)
+    assert normal.passes < 8
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("build", [centred, not_centred])
+def test_a_scale_has_the_mass_and_not_the_mode(build):
+    """The joint mode is at t = 0 if effects are centred, and far too large if they are not.
+
+    The marginal likelihood of t, by quadrature over each effect where slopes are at their mean, is
+    the reference: its mean and sd of log t.
+    """
+    target = target_of(build)
+    log_t, z = place(target, "t_log__"), place(target, "b")
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    for seed in (0, 1):
+        normal = found(target, seed)
+        eta = X @ normal.mean[z : z + 2]
+        grid = np.linspace(-2.2, 0.2, 60)
+        log_density = []
+        for value in grid:
+            logits = eta[:, None] + np.exp(value) * nodes
+            rows = np.where(B[:, None], -np.logaddexp(0, -logits), -np.logaddexp(0, logits))
+            of_groups = np.zeros((G, len(nodes)))
+            np.add.at(of_groups, GROUP, rows)
+            top = of_groups.max(axis=1)
+            inside = np.log(np.exp(of_groups - top[:, None]) @ weights) + top
+            log_density.append(inside.sum() - np.exp(2 * value) / 2 + value)
+        p = np.exp(np.array(log_density) - max(log_density))
+        p /= p.sum()
+        mean = p @ grid
+        sd = np.sqrt(p @ (grid - mean) ** 2)
+        # Near enough is one sd, and the reference is normal in log t only nearly.
+        assert abs(normal.mean[log_t] - mean) < 1.5 * sd, (normal.mean[log_t], mean, sd)
+        assert normal.distance < 1 and normal.passes <= 60
+
+
+@pytest.mark.compiled
+def test_a_start_that_is_not_finite_is_said():
+    target = target_of(centred)
+    point = target._initial.copy()
+    point[place(target, "t_log__")] = -800.0
+    with np.errstate(all="ignore"):
+        assert nearest_normal(target, point, np.random.default_rng(0)) is None
+
+
+@pytest.mark.compiled
+def test_scales_and_the_effects_that_they_multiply():
+    target = target_of(not_centred)
+    (product,) = products_of(target)
+    log_t, z = place(target, "t_log__"), place(target, "z")
+    assert product.log_scale == log_t
+    np.testing.assert_array_equal(product.effects, np.arange(z, z + G))
+    q = np.random.default_rng(5).normal(size=target.size)
+    for point in (q, product.moved(q, 0.7)):  # rows do not see the move
+        gradient = target.row_gradient(point, 0, np.arange(50))
+        assert abs(product.slope(gradient, point)) < 1e-9 * np.abs(gradient).sum()
+    products = [point[log_t] + np.log(np.abs(point[z])) for point in (q, product.moved(q, 0.7))]
+    np.testing.assert_allclose(products[0], products[1])
+    assert products_of(target_of(centred)) == []
+
+
+@pytest.mark.compiled
+def test_a_scale_is_moved_to_where_effects_have_sd_one():
+    """For z ~ N(0, 1), E z^2 is 1 but for the prior of the scale, HalfNormal(1)."""
+    target = target_of(not_centred)
+    products = products_of(target)
+    rng = np.random.default_rng(6)
+    log_t, z = place(target, "t_log__"), place(target, "z")
+    draws = rng.normal(size=(16, target.size)) * 0.05
+    draws[:, z : z + G] = 3.0 * rng.normal(size=(16, G))
+    draws[:, log_t] = np.log(0.1)
+    moved = rescaled(target.exact_part, products, draws.mean(axis=0), draws)
+    total = np.mean(np.sum(draws[:, z : z + G] ** 2, axis=1))
+    by = moved[log_t] - np.log(0.1)
+    # The derivative: t^2 e^(2a) - 1, of the prior of log t, less E z^2 e^(-2a), plus G.
+    assert abs(0.01 * np.exp(2 * by) - 1 - total * np.exp(-2 * by) + G) < 0.5
+    np.testing.assert_allclose(moved[z : z + G], draws.mean(axis=0)[z : z + G] * np.exp(-by))
+
+
+@pytest.mark.compiled
+def test_effects_that_rows_see_elsewhere_too_are_no_product():
+    def shared():
+        z = pm.Normal("z", shape=G)
+        a = pm.HalfNormal("t") * z
+        pm.Normal("y", a[GROUP], pm.math.exp(0.1 * z[GROUP]), observed=Y)
+
+    target = target_of(shared)
+    assert products_of(target) == []
