@@ -18,7 +18,7 @@ from pymc_sgmcmc.chain.promises import MEAN_PROMISE, SD_PROMISE, TIMES, rounded_
 from pymc_sgmcmc.chain.width import KINDS, POOLED_TOLERANCE, TOLERANCE
 from pymc_sgmcmc.chain.width_messages import describe_ratio, explain_width
 from pymc_sgmcmc.dynamics.noise_rules import SLOWEST
-from pymc_sgmcmc.tuning.choice import LARGEST
+from pymc_sgmcmc.tuning.choice import largest_minibatch
 
 __all__ = ["inspect_chain", "inspect_end_of_tuning", "is_inspection_due"]
 
@@ -203,7 +203,8 @@ def _centre(inputs: MonitorInput) -> Alarm | None:
 def _bound(inputs: MonitorInput) -> Alarm | None:
     """Return an alarm if tuning reached its limits and gradients are still too noisy."""
     slowest, batch = float(inputs.tuned.pace.min()), max(inputs.tuned.batch_sizes, default=0)
-    if slowest > (0.5 if batch >= LARGEST else SLOWEST):
+    is_largest = batch >= largest_minibatch(len(inputs.tuned.pace))
+    if slowest > (0.5 if is_largest else SLOWEST):
         return None
     if float(inputs.noise.max()) <= inputs.tolerance:
         return None  # Slow directions cost pace, which `report` shows; the draws are right.

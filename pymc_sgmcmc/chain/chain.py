@@ -1,6 +1,7 @@
 """One chain, from its first draw to its last: it draws, learns and diverges."""
 
 import logging
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -26,6 +27,7 @@ from pymc_sgmcmc.chain.sampler_warning import as_sampler_warning
 from pymc_sgmcmc.chain.start import begin, initial_chain_state
 from pymc_sgmcmc.chain.state import ChainState
 from pymc_sgmcmc.chain.trajectory import Trajectory, advance
+from pymc_sgmcmc.compile.blas_threads import one_thread
 from pymc_sgmcmc.dynamics.setting import Context
 from pymc_sgmcmc.posterior.nonfinite import culprit
 
@@ -90,6 +92,11 @@ class Chain:
 
     def draw(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
         """Return the position after a draw from `q` (d,), and its sample stats by name."""
+        # With many coordinates, BLAS would share out single products of vectors.
+        with one_thread() if self.parts.kernel.leaps else nullcontext():
+            return self._draw(q, rng)
+
+    def _draw(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
         parts, state, alarm = self.parts, self.state, None
         q = np.asarray(q, dtype=parts.kernel.dtype)
         if not state.started:

@@ -1,8 +1,6 @@
 """Compilation of graphs: C with a BLAS, Numba, or any PyTensor mode."""
 
 import logging
-import multiprocessing
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +10,6 @@ from typing import Any
 import pytensor
 from pytensor.compile import Function
 from pytensor.graph.basic import Variable
-from threadpoolctl import ThreadpoolController
 
 from pymc_sgmcmc._utils.validation import one_of
 from pymc_sgmcmc.compile.additions import is_plain, plainly, quiet_compiler, say_fallback
@@ -37,13 +34,15 @@ from pymc_sgmcmc.compile.scatter_add import ADD_AT
 from pymc_sgmcmc.compile.sum_of_squares import SQUARE_SUMS
 
 __all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "interpreted", "interpreting",
-           "one_thread_in_workers", "register_numba_code_by_default"]  # fmt: skip
+           "register_numba_code_by_default"]  # fmt: skip
 
 _log = logging.getLogger("pymc.sgmcmc")
 
 BACKENDS = {"c": "CVM", "numba": "NUMBA"}
 
-NUMBA_CODE = ["pymc_sgmcmc.compile.take_rows_numba", "pymc_sgmcmc.compile.sparse_dot_numba"]
+NUMBA_CODE = [
+    f"pymc_sgmcmc.compile.{name}_numba" for name in ("take_rows", "sparse_dot", "triangular_solve")
+]
 """Modules that tell Numba how to compile this package's operations. Other folders append theirs.
 Importing them takes seconds, so they are imported when Numba is first needed."""
 
@@ -63,17 +62,6 @@ def register_numba_code_by_default() -> None:
 def _import_numba_code() -> None:
     for name in NUMBA_CODE:
         import_module(name)
-
-
-def one_thread_in_workers() -> None:
-    """Limit BLAS to one thread in a worker process, because chains run side by side there.
-
-    PyMC sets this limit too, but not under fork, and not for a library that is loaded with the
-    step method or later, such as the BLAS of SciPy.
-    """
-    if multiprocessing.parent_process() is not None:
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
-        ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
 FASTER_C = (ADD_AT, AS_ONE, CONTIGUOUS, LOOP, SQUARE_SUMS)

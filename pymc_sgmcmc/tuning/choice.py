@@ -19,10 +19,14 @@ from pymc_sgmcmc.tuning.gradient_noise import Gradient, RowNoise, measure_noise
 from pymc_sgmcmc.tuning.locate import PART
 from pymc_sgmcmc.tuning.tuned import Plan, Tuned
 
-__all__ = ["LARGEST", "Choice", "largest_batch"]
+__all__ = ["Choice", "largest_batch", "largest_minibatch"]
 
-LARGEST = 2048
-"""Largest number of rows in a batch whose size is tuned."""
+LARGEST, LARGEST_OF_ALL = 2**11, 2**15
+"""Largest number of rows in a batch whose size is tuned: the first, or as many as coordinates up to
+the second. A step on as many rows as coordinates costs little more than one on few."""
+
+EXACT = 2**14
+"""Number of rows up to which exact gradients are taken where batches would have to be as large."""
 
 COSTS = {"plain": 1, "control_variate": 2, "second_order": 2, "svrg": 3}
 """Cost of an inner step, in gradients of a minibatch: SVRG's with its gradients on all rows,
@@ -39,9 +43,18 @@ UNCERTAINTY = 0.08
 Two standard errors replace it, if they are more."""
 
 
-def largest_batch(n_rows: int) -> int:
-    """Return the rows in the largest batch that may be chosen: all, where that may be cheaper."""
-    return n_rows if n_rows <= LARGEST * max(COSTS.values()) else LARGEST
+def largest_batch(n_rows: int, size: int) -> int:
+    """Return the rows in the largest batch that may be chosen: all, where that may be cheaper.
+
+    `size`: d.
+    """
+    largest = largest_minibatch(size)
+    return n_rows if n_rows <= max(EXACT, largest * max(COSTS.values())) else largest
+
+
+def largest_minibatch(size: int) -> int:
+    """Return the rows in the largest batch that is not of all rows, for d = `size`."""
+    return min(max(LARGEST, size), LARGEST_OF_ALL)
 
 
 class Choice:
@@ -136,13 +149,16 @@ class Choice:
         residual, rule = self._rule(tuned, noise)
         if plan.batch_size:
             factor = rule.batch_factor(V, h)
-            sizes = tuple(int(np.clip(n * factor, rule.smallest, LARGEST)) for n in sizes)
-            if self._source.independent and np.all(COSTS[name] * np.array(sizes) >= lengths):
+            d = self.target.size
+            wanted = np.maximum(np.array(sizes) * factor, rule.smallest)
+            sizes = tuple(map(int, np.minimum(wanted, largest_minibatch(d))))
+            may_be_all = all(largest_batch(n, d) == n for n in lengths)
+            if may_be_all and self._source.independent and np.all(COSTS[name] * wanted >= lengths):
                 sizes = tuple(map(int, lengths))  # all rows: no noise at no more cost
                 name = "plain" if plan.gradient == "auto" else name
             else:
-                most = np.minimum(lengths, np.maximum(rule.smallest, lengths // 2))
-                sizes = tuple(int(min(pair)) for pair in zip(sizes, most, strict=True))
+                half = np.minimum(lengths, np.maximum(rule.smallest, lengths // 2))
+                sizes = tuple(int(min(pair)) for pair in zip(sizes, half, strict=True))
             V = self._of(noise, sizes)
         tuned = replace(
             tuned,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigvalsh
 
 from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.types import Array, Counts, Vector
@@ -179,6 +180,8 @@ class _Covariance:
         some = some[:, spread > 0] / spread[spread > 0]
         if some.shape[1] < 2:
             return 0.0
-        top = np.linalg.norm(some, 2) ** 2 / len(some)
+        n = min(some.shape)
+        gram = some @ some.T if n == len(some) else some.T @ some
+        top = float(eigvalsh(gram, subset_by_index=(n - 1, n - 1))[0]) / len(some)
         chance = (1 + np.sqrt(some.shape[1] / len(some))) ** 2  # the edge of Marchenko and Pastur
         return max(0.0, 1 - chance / top)
