@@ -134,6 +134,7 @@ class Target:
         pairs = zip(watched, self._watched, strict=True)
         if any(now is not before for (_, now), (_, before) in pairs):
             self.likelihoods.prove_again()
+            self.__dict__.pop("exact_part", None)
             if self.near_anchor is not None:
                 self.near_anchor.forget()
         self._watched = watched

@@ -97,6 +97,25 @@ def test_effects_are_tied_to_what_they_share_alone(monkeypatch):
     assert H.toarray()[first : first + G, :2].all()
 
 
+def test_data_of_an_exact_likelihood_that_change(monkeypatch):
+    monkeypatch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
+    with pm.Model() as model:
+        a = pm.Normal("a", shape=G)
+        pm.Normal("few", a[0], 0.5, observed=pm.Data("known", np.zeros(4)))
+        pm.Normal("y", a[GROUP], 1.0, observed=Y)
+        sizes = {"y": 10, "few": None}
+        target = Target(model, model.value_vars, batch_size=sizes, with_predictors=True,
+                        backend=INTERPRETED)  # fmt: skip
+        q = np.linspace(-1, 1, G)
+        for data in (np.zeros(4), np.ones(9)):
+            pm.set_data({"known": data})
+            target.examine()
+            gradient, H = target.exact_part.mean(q[None])
+            expected = q + np.r_[np.sum(q[0] - data) * 4, np.zeros(G - 1)]
+            np.testing.assert_allclose(gradient, expected)
+            np.testing.assert_allclose(H.toarray(), np.diag(1 + 4.0 * len(data) * (q == q[0])))
+
+
 def test_many_variables_of_one_density_are_not_known(monkeypatch):
     def multivariate():
         a = pm.MvNormal("a", np.zeros(70), np.eye(70))
