@@ -35,6 +35,7 @@ from pymc_sgmcmc.posterior import near_anchor
 from pymc_sgmcmc.step.arguments import MANY_ROWS
 from pymc_sgmcmc.tuning.choice import STEP_SHARE
 from pymc_sgmcmc.tuning.locate import Located
+from pymc_sgmcmc.tuning.sparse_metric import SparseFactor
 from pymc_sgmcmc.tuning.windows import window_length
 from tests.benchmarks.trust_models import eight_schools
 from tests.cases import draws, regression, sample
@@ -488,7 +489,7 @@ def test_second_derivatives_that_are_not_finite_are_left_alone(n, monkeypatch):
 
 @pytest.mark.statistics
 def test_many_effects_of_a_normal_model_have_the_exact_law():
-    """More than 200 parameters, groups of 3 to 300 rows: the Hessian is sparse, the metric not."""
+    """More than 200 parameters, groups of 3 to 300 rows: Hessian and metric are sparse."""
     rng = np.random.default_rng(9)
     shares = rng.gamma(1.0, size=300)
     group = np.concatenate([np.arange(300), rng.choice(300, 19_700, p=shares / shares.sum())])
@@ -512,3 +513,31 @@ def test_many_effects_of_a_normal_model_have_the_exact_law():
     # An sd has the relative error 1 / sqrt(2 ESS); the tolerance of a variance is 0.05.
     assert (np.abs(ratio - 1) < 0.025 + 4.5 / np.sqrt(2 * ess)).all(), (ratio.min(), ratio.max())
     assert abs(ratio.mean() - 1) < 0.025 + 4.5 / np.sqrt(2 * ess.sum())
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_law_of_the_scale_of_effects(centred):
+    """With the effects integrated out, the density of the scale is known on a grid."""
+    rng = np.random.default_rng(14)
+    group = rng.choice(250, size=20_000, p=rng.dirichlet(np.full(250, 3.0)))
+    y = 0.4 * rng.normal(size=250)[group] + rng.normal(size=20_000)
+    with pm.Model():
+        tau = pm.HalfNormal("tau", 1)
+        effects = pm.Normal("a", 0, tau, shape=250) if centred else tau * pm.Normal("z", shape=250)
+        pm.Normal("y", effects[group], 1.0, observed=y)
+        step = SGNHT()
+        idata = sample(step, draws=2000, tune=1000, chains=2)
+    assert isinstance(step.chain.parts.untuned.metric, SparseFactor)
+    n = np.bincount(group, minlength=250)
+    means = np.bincount(group, y, 250) / np.maximum(n, 1)
+    grid = np.linspace(0.25, 0.6, 2000)
+    variance = grid[:, None] ** 2 + 1 / np.maximum(n, 1e-9)
+    density = -(grid**2) / 2 - np.sum(np.log(variance) + means**2 / variance, axis=1) / 2
+    weights = np.exp(density - density.max())
+    mean = np.average(grid, weights=weights)
+    sd = np.sqrt(np.average((grid - mean) ** 2, weights=weights))
+    found = draws(idata, "tau")
+    ess = float(az.ess(found))
+    assert ess > 400 and abs(found.mean() - mean) < 4.5 * sd / np.sqrt(ess)
+    assert abs(found.std() / sd - 1) < 0.025 + 4.5 / np.sqrt(2 * ess)
