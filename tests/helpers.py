@@ -27,6 +27,8 @@ from pymc_sgmcmc.tuning.tuned import Plan
 from pymc_sgmcmc.tuning.tuner import Tuner
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
+AS_WRITTEN = Mode(linker="py", optimizer=None)
+"""Without rewrites, which take most of the time: for the other side of a comparison."""
 INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
 """Nothing is compiled: for the other side of a comparison, and for what is called seldom."""
 PLAIN = {"compile_kwargs": {"mode": PYTHON}}

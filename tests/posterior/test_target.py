@@ -6,19 +6,15 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import Mode
 
 import pymc_sgmcmc.posterior.target
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.model.errors import RowsDoNotSeparate
 from pymc_sgmcmc.posterior.target import Target
-from tests.helpers import INTERPRETED
+from tests.helpers import AS_WRITTEN, INTERPRETED
 from tests.tiers import statistics_but
 
 N, K = 6, 2
-
-AS_WRITTEN = Mode(linker="py", optimizer=None)
-"""Without rewrites: PyMC's own graph, for the other side of a comparison."""
 
 
 def rng():

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 
 import pymc_sgmcmc.rows.joining_rules  # noqa: F401
-from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.model.log_density import flat_gradient, log_density_terms
 from pymc_sgmcmc.rows.forms import is_data_alone, of_one_form
 from pymc_sgmcmc.rows.joining import NotJoined, join
+from tests.helpers import AS_WRITTEN
 
 LENGTHS = (7, 12, 3, 9)
 RNG = np.random.default_rng(3)
@@ -105,7 +106,10 @@ def at_random(model, graphs, seed=1):
     rng, values = np.random.default_rng(seed), model.value_vars
     point = [0.3 * rng.normal(size=np.shape(v)) for v in model.initial_point().values()]
     gradient = flat_gradient(sum(graph.sum() for graph in graphs), model.continuous_value_vars)
-    return interpreted(values, [*graphs, gradient])(*point)
+    function = pytensor.function(
+        values, [*graphs, gradient], mode=AS_WRITTEN, on_unused_input="ignore"
+    )
+    return function(*point)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
@@ -23,7 +24,7 @@ from pymc_sgmcmc.results.exact_gradients import ExactGradients
 from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.cases import draws, sample
-from tests.helpers import INTERPRETED, PYTHON, simple_tuner, unit_coordinates
+from tests.helpers import AS_WRITTEN, INTERPRETED, PYTHON, simple_tuner, unit_coordinates
 from tests.tiers import statistics_but
 
 N, BATCH = 24, 5
@@ -100,7 +101,7 @@ def exact_by_pymc(model, target, mu):
     value = model.rvs_to_values[model["mu"]]
     gradient = pt.grad(-model.logp(), value)
     inputs = model.value_vars
-    function = CompiledGraph(inputs, [gradient], INTERPRETED)
+    function = pytensor.function(inputs, [gradient], mode=AS_WRITTEN)
     return function(*(np.asarray(mu if v is value else point[v.name], v.dtype) for v in inputs))[0]
 
 
