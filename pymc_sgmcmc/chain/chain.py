@@ -1,7 +1,6 @@
 """One chain, from its first draw to its last: it draws, learns and diverges."""
 
 import logging
-from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -92,8 +91,9 @@ class Chain:
 
     def draw(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
         """Return the position after a draw from `q` (d,), and its sample stats by name."""
-        # With many coordinates, BLAS would share out single products of vectors.
-        with one_thread() if self.parts.kernel.leaps else nullcontext():
+        if not self.parts.kernel.leaps:
+            return self._draw(q, rng)
+        with one_thread():  # with many coordinates, BLAS would share out products of vectors
             return self._draw(q, rng)
 
     def _draw(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
