@@ -18,7 +18,7 @@ from pymc_sgmcmc.chain.promises import MEAN_PROMISE, SD_PROMISE, TIMES, rounded_
 from pymc_sgmcmc.chain.width import KINDS, POOLED_TOLERANCE, TOLERANCE
 from pymc_sgmcmc.chain.width_messages import describe_ratio, explain_width
 from pymc_sgmcmc.dynamics.noise_rules import SLOWEST
-from pymc_sgmcmc.tuning.choice import largest_minibatch
+from pymc_sgmcmc.tuning.batch_limits import largest_minibatch
 
 __all__ = ["inspect_chain", "inspect_end_of_tuning", "is_inspection_due"]
 

@@ -38,7 +38,7 @@ from pymc_sgmcmc.dynamics.schedules import STEP_SIZE, Constant, Schedule, as_sch
 from pymc_sgmcmc.model.full_data import minibatches
 from pymc_sgmcmc.posterior.batch_sources import SOURCES, BatchSource, remembers
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.tuning.choice import largest_batch
+from pymc_sgmcmc.tuning.batch_limits import largest_batch
 from pymc_sgmcmc.tuning.sparse_metric import unit_factor
 from pymc_sgmcmc.tuning.tuned import Plan
 

@@ -13,24 +13,14 @@ from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule, largest
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.batch_limits import COSTS, largest_batch, largest_minibatch
 from pymc_sgmcmc.tuning.curvature import Visit, largest_curvature, steepest
 from pymc_sgmcmc.tuning.degenerate import not_finite
 from pymc_sgmcmc.tuning.gradient_noise import Gradient, RowNoise, measure_noise
 from pymc_sgmcmc.tuning.locate import PART
 from pymc_sgmcmc.tuning.tuned import Plan, Tuned
 
-__all__ = ["Choice", "largest_batch", "largest_minibatch"]
-
-LARGEST, LARGEST_OF_ALL = 2**11, 2**15
-"""Largest number of rows in a batch whose size is tuned: the first, or as many as coordinates up to
-the second. A step on as many rows as coordinates costs little more than one on few."""
-
-EXACT = 2**14
-"""Number of rows up to which exact gradients are taken where batches would have to be as large."""
-
-COSTS = {"plain": 1, "control_variate": 2, "second_order": 2, "svrg": 3}
-"""Cost of an inner step, in gradients of a minibatch: SVRG's with its gradients on all rows,
-that of second order without its product with the Hessian."""
+__all__ = ["Choice"]
 
 STEP_SHARE = 0.6
 """Part of the tolerance that is for the step size; the rest is for noise."""
@@ -41,20 +31,6 @@ CLOSE = 6
 UNCERTAINTY = 0.08
 """Smallest relative error assumed for a measured noise: the part that may remain after subtraction.
 Two standard errors replace it, if they are more."""
-
-
-def largest_batch(n_rows: int, size: int) -> int:
-    """Return the rows in the largest batch that may be chosen: all, where that may be cheaper.
-
-    `size`: d.
-    """
-    largest = largest_minibatch(size)
-    return n_rows if n_rows <= max(EXACT, largest * max(COSTS.values())) else largest
-
-
-def largest_minibatch(size: int) -> int:
-    """Return the rows in the largest batch that is not of all rows, for d = `size`."""
-    return min(max(LARGEST, size), LARGEST_OF_ALL)
 
 
 class Choice:

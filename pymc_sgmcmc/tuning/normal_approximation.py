@@ -10,7 +10,7 @@ the effects and their uncertainty say, as in the EM algorithm. Rows of data are 
 order around m, so that each round takes one pass over them; the means of the prior are over draws.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,8 +19,8 @@ from scipy.sparse import csr_array, diags_array
 
 from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.posterior.nonfinite import is_transformed
-from pymc_sgmcmc.posterior.row_hessian import Hessian
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.expanded_rows import ExpandedRows, is_finite
 from pymc_sgmcmc.tuning.rescaling import products_of, rescaled
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, factor_of_sparse
 
@@ -75,34 +75,8 @@ class Normal:
     passes: int = 1
 
 
-Expand: TypeAlias = Callable[[Vector, SparseFactor], "_Rows"]
+Expand: TypeAlias = Callable[[Vector, SparseFactor], ExpandedRows]
 """A function of a mean and a covariance that returns what rows say there."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The minibatched part of U to second order around a centre: a gradient and a Hessian."""
-
-    centre: Vector
-    gradient: Vector
-    hessian: csr_array
-    points: int
-    """Number of points over which these are means."""
-
-    @classmethod
-    def mean(cls, centre: Vector, found: Sequence[tuple[Vector, Hessian]]) -> "_Rows":
-        """Return the mean of what is `found` at points around a centre."""
-        slopes, hessians = zip(*found, strict=True)
-        n = len(found)
-        return cls(centre, np.mean(slopes, axis=0), csr_array(sum(hessians) / n), n)
-
-    @property
-    def is_finite(self) -> bool:
-        return _is_finite(self.gradient, self.hessian)
-
-    def slope(self, q: Vector) -> Vector:
-        """Return the gradient at `q`."""
-        return self.gradient + self.hessian @ (q - self.centre)
 
 
 def nearest_normal(target: Target, start: Vector, rng: np.random.Generator) -> Normal | None:
@@ -137,7 +111,7 @@ class _Search:
     def nearest(self, start: Vector) -> Normal | None:
         rows = self._at_mean(start)
         gradient, H = self._exact.mean(start[None])
-        if not rows.is_finite or not _is_finite(gradient, H):
+        if not rows.is_finite or not is_finite(gradient, H):
             return None
         P = H + rows.hessian
         now = Normal(start, P, factor_of_sparse(P), np.inf)
@@ -174,12 +148,12 @@ class _Search:
             metric=now.metric.stretched(lengths),
         )
 
-    def _at_mean(self, q: Vector, metric: SparseFactor | None = None) -> _Rows:
-        return _Rows.mean(q, [self._near.expand(q)])
+    def _at_mean(self, q: Vector, metric: SparseFactor | None = None) -> ExpandedRows:
+        return ExpandedRows.mean(q, [self._near.expand(q)])
 
-    def _around(self, q: Vector, metric: SparseFactor) -> _Rows:
+    def _around(self, q: Vector, metric: SparseFactor) -> ExpandedRows:
         v = metric.times(self._one)
-        return _Rows.mean(q, [self._near.expand(point) for point in (q + v, q - v)])
+        return ExpandedRows.mean(q, [self._near.expand(point) for point in (q + v, q - v)])
 
     def _slope(self, m: Vector, metric: SparseFactor) -> Vector:
         """Return the mean gradient of the exact part over a normal."""
@@ -187,7 +161,7 @@ class _Search:
 
     def _towards(
         self, new: Normal, now: Normal, slope: Vector, expand: Expand
-    ) -> tuple[Normal, _Rows, Vector]:
+    ) -> tuple[Normal, ExpandedRows, Vector]:
         """Go from `now` to `new`, or a share of the way where U rises before.
 
         Return where that leads, what rows say there, and the mean gradient of U.
@@ -205,7 +179,7 @@ class _Search:
         distance = float(np.abs(new.metric.pull(moved)).max())
         return replace(new, mean=rows.centre, distance=distance, passes=passes), rows, ahead
 
-    def _solve(self, rows: _Rows, now: Normal, *, held: bool = False) -> Normal:
+    def _solve(self, rows: ExpandedRows, now: Normal, *, held: bool = False) -> Normal:
         """Return the nearest normal where rows are what `rows` says of them.
 
         `held`: whether what is on a log scale stays.
@@ -213,7 +187,7 @@ class _Search:
         m, P, metric = now.mean, now.precision, now.metric
         gradient, H = self._exact.mean(m + metric.times(self._draws))
         for _ in range(HALVINGS):
-            if _is_finite(gradient, H):
+            if is_finite(gradient, H):
                 break
             metric = metric.scaled(np.full(len(m), 0.25))  # a scale's first sd may be far too large
             gradient, H = self._exact.mean(m + metric.times(self._draws))
@@ -231,7 +205,7 @@ class _Search:
                 at = m + share * step
                 gradient, H = self._exact.mean(at + metric.times(self._draws))
                 ahead = gradient + rows.slope(at)
-                if _is_finite(ahead, H) and _falls(step, slope, ahead):
+                if is_finite(ahead, H) and _falls(step, slope, ahead):
                     break
                 share *= _shorter(step, slope, ahead)
             m, slope = at, ahead
@@ -262,7 +236,3 @@ def _shorter(step: Vector, before: Vector, after: Vector) -> float:
     """Return the part of `step` at which the slope is zero, by linear interpolation."""
     start, end = step @ before, step @ after
     return float(np.clip(start / (start - end), 0.1, 0.5)) if np.isfinite(end) else 0.25
-
-
-def _is_finite(gradient: Vector, H: csr_array) -> bool:
-    return bool(np.isfinite(gradient).all() and np.isfinite(H.data).all())

@@ -9,7 +9,7 @@ import pytest
 from pymc_sgmcmc import CyclicalCosine
 from pymc_sgmcmc.posterior.batch_sources import Blocks, Epochs, Random
 from pymc_sgmcmc.step.arguments import DENSE, MANY_ROWS, PLAIN, Arguments
-from pymc_sgmcmc.tuning.choice import largest_batch
+from pymc_sgmcmc.tuning.batch_limits import largest_batch
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor
 
 EMPTY = pm.Model()
