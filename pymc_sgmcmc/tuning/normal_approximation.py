@@ -21,10 +21,13 @@ from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.posterior.nonfinite import is_transformed
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.expanded_rows import ExpandedRows, is_finite
-from pymc_sgmcmc.tuning.rescaling import products_of, rescaled
+from pymc_sgmcmc.tuning.rescaling import multiplies, products_of, rescaled
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, factor_of_sparse
 
 __all__ = ["Normal", "nearest_normal"]
+
+AT_MEAN = 6, 10
+"""Largest number of passes at the mean, until effects are found, and then scales of rows."""
 
 PASSES, ROWS_READ = (12, 24), 2e7
 """Smallest and largest number of passes over all rows: between them, so many rows are read."""
@@ -100,7 +103,7 @@ class _Search:
 
     def __init__(self, target: Target, rng: np.random.Generator):
         assert target.near_anchor is not None
-        self._near, self._exact = target.near_anchor, target.exact_part
+        self._target, self._near, self._exact = target, target.near_anchor, target.exact_part
         self._on_log_scale = is_transformed(target)
         half = rng.standard_normal((DRAWS, target.size))
         self._draws, self._one = np.concatenate([half, -half]), half[0]
@@ -116,11 +119,16 @@ class _Search:
         P = H + rows.hessian
         now = Normal(start, P, factor_of_sparse(P), np.inf)
         slope = gradient + rows.gradient
-        while now.passes < PASSES[0] // 2 and now.distance > NEAR:
-            last, new = now.distance, self._solve(rows, now, held=True)
-            now, rows, slope = self._towards(new, now, slope, self._at_mean)
-            if now.distance > last / 2 and now.passes > 2:
-                break
+        # A scale of effects has no mode: it stays until effects are found. Scales of rows have one.
+        tied = np.ravel(abs(H - diags_array(H.diagonal())).sum(axis=1)) > 0
+        of_effects = self._on_log_scale & (tied | multiplies(self._target))
+        for self._held, most in zip((self._on_log_scale, of_effects), AT_MEAN, strict=True):
+            now = replace(now, distance=np.inf)
+            while now.passes < most and now.distance > NEAR:
+                last, new = now.distance, self._solve(rows, now, held=True)
+                now, rows, slope = self._towards(new, now, slope, self._at_mean)
+                if now.distance > last / 2:
+                    break
         now = self._rescaled(now)
         rows = self._around(now.mean, now.metric)
         slope = self._slope(now.mean, now.metric) + rows.gradient
@@ -175,14 +183,14 @@ class _Search:
             if rows.is_finite and _falls(step, slope, ahead):
                 break
             share *= _shorter(step, slope, ahead)
-        moved = np.where(self._on_log_scale, 0.0, ahead) if expand == self._at_mean else ahead
+        moved = np.where(self._held, 0.0, ahead) if expand == self._at_mean else ahead
         distance = float(np.abs(new.metric.pull(moved)).max())
         return replace(new, mean=rows.centre, distance=distance, passes=passes), rows, ahead
 
     def _solve(self, rows: ExpandedRows, now: Normal, *, held: bool = False) -> Normal:
         """Return the nearest normal where rows are what `rows` says of them.
 
-        `held`: whether what is on a log scale stays.
+        `held`: whether scales of effects stay.
         """
         m, P, metric = now.mean, now.precision, now.metric
         gradient, H = self._exact.mean(m + metric.times(self._draws))
@@ -195,7 +203,7 @@ class _Search:
         for _ in range(ROUNDS):
             P = H + rows.hessian
             if held:
-                P, slope = self._held(P), np.where(self._on_log_scale, 0.0, slope)
+                P, slope = self._untied(P), np.where(self._held, 0.0, slope)
             metric = factor_of_sparse(P)
             z = metric.pull(slope)
             if np.abs(z).max() < CLOSE / 4:
@@ -220,10 +228,10 @@ class _Search:
         cut = np.clip(step, -most, most)
         return cut if cut @ slope < 0 else step * (ON_LOG_SCALE / own)
 
-    def _held(self, P: csr_array) -> csr_array:
-        """Return the Hessian in which what is on a log scale is tied to nothing else."""
-        free = diags_array(np.where(self._on_log_scale, 0.0, 1.0))
-        alone = diags_array(np.where(self._on_log_scale, P.diagonal(), 0.0))
+    def _untied(self, P: csr_array) -> csr_array:
+        """Return the Hessian in which scales of effects are tied to nothing else."""
+        free = diags_array(np.where(self._held, 0.0, 1.0))
+        alone = diags_array(np.where(self._held, P.diagonal(), 0.0))
         return csr_array(free @ P @ free + alone)
 
 

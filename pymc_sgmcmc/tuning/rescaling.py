@@ -4,17 +4,19 @@ Rows see a scale t = exp(s) and effects z only in the product t z, where a hiera
 they say nothing of the way (s + a, exp(-a) z).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pytensor.graph.traversal import graph_inputs
 
 from pymc_sgmcmc._utils.types import Counts, Vector
 from pymc_sgmcmc.posterior.exact_part import ExactPart
 from pymc_sgmcmc.posterior.target import Target
 
-__all__ = ["Product", "products_of", "rescaled"]
+__all__ = ["Product", "multiplies", "products_of", "rescaled"]
 
 FURTHEST, BISECTIONS = 3.0, 12
 """Longest move of a logarithm, and number of bisections by which it is found."""
@@ -41,23 +43,46 @@ class Product:
 
 def products_of(target: Target) -> list[Product]:
     """Return the products of a scale and the effects of a variable in the predictors of rows."""
-    near, energy = target.near_anchor, target.energy
-    assert near is not None and energy.predictors is not None
+    of_rows, at = _variables(target)
+    everywhere = [vars for group in of_rows for vars in group]
+    found = {}
+    for group, i, j in _pairs(target, of_rows):
+        scale, effects = group[i], group[j]
+        is_one_of_each = len(scale) == len(effects) == 1 and at[scale[0]].size == 1
+        if is_one_of_each and sum(effects[0] in vars for vars in everywhere) == 1:
+            found[effects[0]] = Product(int(at[scale[0]][0]), at[effects[0]])
+    return [*found.values()]
+
+
+def multiplies(target: Target) -> NDArray[np.bool_]:
+    """Return whether each coordinate is of a predictor that multiplies another, (d,)."""
+    of_rows, at = _variables(target)
+    found = np.zeros(target.size, bool)
+    for group, i, _ in _pairs(target, of_rows):
+        for var in group[i]:
+            found[at[var]] = True
+    return found
+
+
+def _variables(target: Target) -> tuple[list[list[list[Any]]], dict[Any, Counts]]:
+    """Return the variables of each predictor of each group, and the coordinates of each."""
+    energy = target.energy
+    assert energy.predictors is not None
     parts = np.split(np.arange(energy.size), np.cumsum(energy.sizes)[:-1])
     at = dict(zip(energy.vars, parts, strict=True))
     of_rows = [
         [[x for x in graph_inputs([value]) if x in at] for value in own.values]
         for own in energy.predictors
     ]
-    everywhere = [vars for group in of_rows for vars in group]
-    found = {}
-    for group, pairs in zip(of_rows, near.products, strict=True):
+    return of_rows, at
+
+
+def _pairs(target: Target, of_rows: list[Any]) -> Iterator[tuple[list[list[Any]], int, int]]:
+    """Yield a group's variables by predictor, and a pair (i, j) of these: exp(x_i) x_j."""
+    assert target.near_anchor is not None
+    for group, pairs in zip(of_rows, target.near_anchor.products, strict=True):
         for i, j in pairs:
-            scale, effects = group[i], group[j]
-            is_one_of_each = len(scale) == len(effects) == 1 and at[scale[0]].size == 1
-            if is_one_of_each and sum(effects[0] in vars for vars in everywhere) == 1:
-                found[effects[0]] = Product(int(at[scale[0]][0]), at[effects[0]])
-    return [*found.values()]
+            yield group, i, j
 
 
 def rescaled(exact: ExactPart, products: Sequence[Product], mean: Vector, draws: Vector) -> Vector:
