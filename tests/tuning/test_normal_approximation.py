@@ -1,5 +1,7 @@
 """The nearest normal distribution, and scales that multiply effects."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -17,11 +19,6 @@ Y = np.random.default_rng(3).normal(0.3 + EFFECTS[GROUP] + X @ [0.7, -0.2])
 B = np.random.default_rng(4).random(N) < 1 / (1 + np.exp(-EFFECTS[GROUP]))
 
 
-@pytest.fixture(autouse=True)
-def all_are_curved(monkeypatch):
-    monkeypatch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
-
-
 def known_scales():
     mean = pm.Normal("b", shape=2)
     pm.Normal("y", X @ mean + pm.Normal("a", 0.3, 0.5, shape=G)[GROUP], 1.0, observed=Y)
@@ -37,10 +34,14 @@ def not_centred():
     pm.Bernoulli("y", logit_p=X @ pm.Normal("b", shape=2) + a[GROUP], observed=B)
 
 
+@cache
 def target_of(build):
-    with pm.Model() as model:
-        build()
-    target = Target(model, model.value_vars, batch_size=100, with_predictors=True)
+    """The target of a model, made once, with second derivatives whatever its size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
+        with pm.Model() as model:
+            build()
+        target = Target(model, model.value_vars, batch_size=100, with_predictors=True)
     assert target.is_structured
     return target
 
