@@ -118,6 +118,11 @@ class EnergyGraph:
         """Return graphs of `vars`, as they are, and of the slices."""
         return clone_replace(list(graphs), slices, rebuild_strict=False)
 
+    def coordinates(self) -> dict[TensorVariable, np.ndarray]:
+        """Return the indices in q of the entries of each of `vars`."""
+        parts = np.split(np.arange(self.size), np.cumsum(self.sizes)[:-1])
+        return dict(zip(self.vars, parts, strict=True))
+
     def at(self, q: TensorVariable, graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
         """Return graphs of `vars` at `q` (d,)."""
         return self._at(q, {}, list(graphs))

@@ -44,19 +44,16 @@ class ExactPart:
         self._energy, self._given = energy, energy.values_at(q)
         with np.errstate(all="ignore"):
             shapes = [np.shape(value) for value in evaluate(energy.exact, self._given)]
-        terms = list(zip(energy.exact, shapes, strict=True))
-        found = [predictors_of_entries(term, energy.vars, shape) for term, shape in terms]
-        self._predictors = [own for own in found if own is not None]
-        self._rest = [
-            term
-            for (term, _), own in zip(terms, found, strict=True)
-            if (own is None or not own.curvatures) and self._depends(term)
-        ]
-        self._predictors = [own for own in self._predictors if own.curvatures]
+        self._predictors, self._rest = [], []
+        for term, shape in zip(energy.exact, shapes, strict=True):
+            own = predictors_of_entries(term, energy.vars, shape)
+            if own is not None and own.curvatures:
+                self._predictors.append(own)
+            elif self._depends(term):
+                self._rest.append(term)
         tied = {x for term in self._rest for x in graph_inputs([term])}
-        parts = np.split(np.arange(energy.size), np.cumsum(energy.sizes)[:-1])
-        own = [part for var, part in zip(energy.vars, parts, strict=True) if var in tied]
-        self._tied = np.concatenate(own) if own else np.zeros(0, np.int64)
+        of_rest = [part for var, part in energy.coordinates().items() if var in tied]
+        self._tied = np.concatenate([np.zeros(0, np.int64), *of_rest])
 
     def _depends(self, term) -> bool:
         return not set(self._energy.vars).isdisjoint(graph_inputs([term]))
@@ -67,9 +64,10 @@ class ExactPart:
         if len(self._tied) > FEW:
             return False
         try:
-            return len(self._jacobians) >= 0
+            self._jacobians
         except NotImplementedError:
             return False
+        return True
 
     @cached_property
     def _jacobians(self) -> list:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import permutations
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,6 +18,9 @@ from pymc_sgmcmc.posterior.evaluation import Evaluation
 from pymc_sgmcmc.posterior.row_hessian import Hessian, RowHessian
 
 __all__ = ["NearAnchor"]
+
+Parts: TypeAlias = Iterator[tuple[int, np.ndarray, np.ndarray]]
+"""The number of a group, some of its rows, and numbers of each of these, (n, ...)."""
 
 KEPT = 5 * 2**20
 """Largest number of numbers of rows that are kept, for any number of rows: 40 MB, and as much again
@@ -82,9 +86,8 @@ class NearAnchor:
         gradient = np.zeros(self._energy.size)
         kept: list[list[np.ndarray]] = [[] for _ in self._predictors]
 
-        def parts() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-            for k, rows, more, found in self._evaluation().by_rows(q, self.lengths()):
-                np.add(gradient, more, out=gradient)
+        def parts() -> Parts:
+            for k, rows, found in self._walk(q, gradient):
                 if self.is_kept:
                     kept[k].append(found)
                 yield k, rows, found[:, 2 * len(self._predictors[k]) :]
@@ -158,12 +161,17 @@ class NearAnchor:
         """
         gradient = np.zeros(self._energy.size)
 
-        def parts() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-            for k, rows, more, found in self._evaluation().by_rows(q, self.lengths()):
-                np.add(gradient, more, out=gradient)
-                yield k, rows, self._predictors[k].gauss_newton(found, self.products[k])
+        curvatures = (
+            (k, rows, self._predictors[k].gauss_newton(found, self.products[k]))
+            for k, rows, found in self._walk(q, gradient)
+        )
+        return gradient, self._by_rows.of(q, curvatures)
 
-        return gradient, self._by_rows.of(q, parts())
+    def _walk(self, q: np.ndarray, gradient: np.ndarray) -> Parts:
+        """Go through all rows: yield group, rows and their derivatives, and add to `gradient`."""
+        for k, rows, more, found in self._evaluation().by_rows(q, self.lengths()):
+            np.add(gradient, more, out=gradient)
+            yield k, rows, found
 
     @cached_property
     def products(self) -> list[list[tuple[int, int]]]:

@@ -102,14 +102,13 @@ def _like(metric: Metric, found: Normal) -> Metric:
 def _mode(target: Target, start: Vector, rng: np.random.Generator, metric: Metric) -> Located:
     """Search for the mode: by Newton's method where `metric` is dense, else without matrices."""
     best: Located | None = None
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for attempt in range(ROUNDS):
-            q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
-            located = _newton(target, q, rng) if metric.dense else _diagonal(target, q, rng, metric)
-            if best is None or not best.decrement <= located.decrement:
-                best = located
-            if best.decrement < 2 * target.size:
-                break
+    for attempt in range(ROUNDS):
+        q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
+        located = _newton(target, q, rng) if metric.dense else _diagonal(target, q, rng, metric)
+        if best is None or not best.decrement <= located.decrement:
+            best = located
+        if best.decrement < 2 * target.size:
+            break
     assert best is not None  # there is more than one round
     return best
 

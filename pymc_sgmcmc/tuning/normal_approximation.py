@@ -165,7 +165,7 @@ class _Search:
 
     def _slope(self, m: Vector, metric: SparseFactor) -> Vector:
         """Return the mean gradient of the exact part over a normal."""
-        return self._exact.mean(m + metric.times(self._draws))[0]
+        return self._exact.gradients(m + metric.times(self._draws)).mean(axis=0)
 
     def _towards(
         self, new: Normal, now: Normal, slope: Vector, expand: Expand

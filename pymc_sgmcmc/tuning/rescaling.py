@@ -68,8 +68,7 @@ def _variables(target: Target) -> tuple[list[list[list[Any]]], dict[Any, Counts]
     """Return the variables of each predictor of each group, and the coordinates of each."""
     energy = target.energy
     assert energy.predictors is not None
-    parts = np.split(np.arange(energy.size), np.cumsum(energy.sizes)[:-1])
-    at = dict(zip(energy.vars, parts, strict=True))
+    at: dict[Any, Counts] = {**energy.coordinates()}
     of_rows = [
         [[x for x in graph_inputs([value]) if x in at] for value in own.values]
         for own in energy.predictors

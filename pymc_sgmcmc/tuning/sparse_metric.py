@@ -95,9 +95,7 @@ class SparseFactor(Metric):
 
     @cached_property
     def _solver(self) -> SuperLU:
-        options = {"SymmetricMode": True, "Equil": False}
-        matrix = csc_array(self._factor, dtype=np.float64)
-        return splu(matrix, "NATURAL", diag_pivot_thresh=0.0, options=options)
+        return _without_pivoting(csc_array(self._factor, dtype=np.float64))
 
     def _solved(self, b: Array, transposed: str) -> Array:
         """Return the solution of R x = b, or with "T" of R' x = b, for one b or several."""
@@ -140,15 +138,20 @@ def _cholesky(matrix: csc_array) -> csr_array | None:
     SciPy has no sparse Cholesky factor. Without pivoting, the LU factors of a symmetric matrix are
     R times a diagonal matrix, and a diagonal matrix times R'.
     """
-    options = {"SymmetricMode": True, "Equil": False}
     try:
-        lu = splu(matrix, "NATURAL", diag_pivot_thresh=0.0, options=options)
+        lu = _without_pivoting(matrix)
     except RuntimeError:  # exactly singular
         return None
     pivots = lu.U.diagonal()
     if not np.all(pivots > 1e-10) or not np.array_equal(lu.perm_r, np.arange(len(pivots))):
         return None
     return csr_array(lu.L @ diags_array(np.sqrt(pivots)))
+
+
+def _without_pivoting(matrix: csc_array) -> SuperLU:
+    """Return the LU factors of a matrix, with rows and columns in their order."""
+    options = {"SymmetricMode": True, "Equil": False}
+    return splu(matrix, "NATURAL", diag_pivot_thresh=0.0, options=options)
 
 
 def _of(R: csr_array, order: NDArray[np.int64]) -> SparseFactor:
