@@ -90,16 +90,20 @@ class Chain:
         return self._frame
 
     def draw(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
-        """Return the position after a draw from `q` (d,), and its sample stats by name."""
+        """Return the values after a draw from the values `q` (d,), and its sample stats by name."""
         if not self.parts.kernel.leaps:
-            return self._draw(q, rng)
-        with one_thread():  # with many coordinates, BLAS would share out products of vectors
-            return self._draw(q, rng)
+            q, stats = self._draw(q, rng)
+        else:
+            with one_thread():  # with many coordinates, BLAS would share out products of vectors
+                q, stats = self._draw(q, rng)
+        return self.parts.target.centring.values(q), stats
 
     def _draw(self, q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
         parts, state, alarm = self.parts, self.state, None
         q = np.asarray(q, dtype=parts.kernel.dtype)
-        if not state.started:
+        if state.started:
+            q = parts.target.centring.coordinates(q)
+        else:
             q, alarm = begin(parts, state, self.frame, q, rng)
         changed = parts.target.data_changed()
         if changed:

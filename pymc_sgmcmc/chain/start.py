@@ -47,22 +47,22 @@ def initial_chain_state(target: Target, source: BatchSource, untuned: Coordinate
 
 
 def begin(
-    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
+    parts: Parts, state: ChainState, frame: Frame, values: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, Alarm | None]:
-    """Return where the first draw begins, and what is to be said of it; `q` is PyMC's start.
+    """Return where the first draw begins, and what is to be said of it; `values`: PyMC's start.
 
     Locates the posterior where anything is tuned, and fills in what `state` carries.
     """
     target, alarm = parts.target, None
-    start = _find_start(parts, state, frame, q, rng)
+    start = _find_start(parts, state, frame, values, rng)
     if parts.tuner is not None:
         if not state.tune:
             raise SamplingError(
                 f"{parts.name} has settings to tune (step_size={parts.schedule!r}) and "
                 "tune=0: give pm.sample some hundred draws to tune, or give all settings."
             )
-        state.tuned = _locate(parts, state, frame, q, start, rng)
-        start = parts.tuner.position(state.tuned, 0.5 * rng.standard_normal(len(q)))
+        state.tuned = _locate(parts, state, frame, values, start, rng)
+        start = parts.tuner.position(state.tuned, 0.5 * rng.standard_normal(len(start)))
         if parts.plan.metric:  # the tuner deals with shorter distances
             bounds = Bounds(reach=FARTHEST * target.size)
             state.evidence = replace(state.evidence, bounds=bounds)
@@ -77,17 +77,18 @@ def begin(
 
 
 def _find_start(
-    parts: Parts, state: ChainState, frame: Frame, q: np.ndarray, rng: np.random.Generator
+    parts: Parts, state: ChainState, frame: Frame, values: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return a position at or, with jitter, around `q` where U is finite.
+    """Return a position at `values`, or with jitter around them, where U is finite.
 
     Raise SamplingError if none is found; the message has what is not finite at the last one.
     """
     for _ in range(MAX_STARTS):
-        start = parts.starts.jitter(q, rng)
+        moved = parts.starts.jitter(values, rng)
+        start = parts.target.centring.coordinates(moved)
         if is_finite_at(parts, state, frame, start, rng):
             return start
-        if start is q:
+        if moved is values:
             break
     raise SamplingError(
         "The potential or its gradient is not finite at the start of the chain. "
@@ -101,11 +102,11 @@ def _locate(
     parts: Parts,
     state: ChainState,
     frame: Frame,
-    q: np.ndarray,
+    values: np.ndarray,
     start: np.ndarray,
     rng: np.random.Generator,
 ) -> Tuned:
-    """Return what is found from `start`, or from another start that `q` leads to.
+    """Return what is found from `start`, or from another start that `values` lead to.
 
     A jittered start may lead to a place where numbers overflow, and the next one not.
     """
@@ -115,8 +116,8 @@ def _locate(
         try:
             return tuner.start(state.tuned, start, rng)
         except SamplingError as error:
-            if np.array_equal(start, q):
+            if np.array_equal(start, parts.target.centring.coordinates(values)):
                 raise
             _log.info(f"{parts.name}: the chain starts anew, from another point. {error}")
-        start = _find_start(parts, state, frame, q, rng)
+        start = _find_start(parts, state, frame, values, rng)
     return tuner.start(state.tuned, start, rng)

@@ -34,7 +34,8 @@ def culprit(target: Target, q: np.ndarray) -> str:
     interpreted, which takes seconds and no compiler.
     """
     with np.errstate(all="ignore"):
-        return _of_values(target, q) or _of_gradients(target, q)
+        values = target.centring.values(q)
+        return _of_values(target, values) or _of_gradients(target, values)
 
 
 def is_transformed(target: Target) -> np.ndarray:
@@ -48,7 +49,8 @@ def is_transformed(target: Target) -> np.ndarray:
 def without_derivative(target: Target, q: np.ndarray) -> str:
     """Describe a gradient that is not finite where all values are; empty if there is none."""
     with np.errstate(all="ignore"):
-        return "" if _of_values(target, q) else _of_gradients(target, q)
+        values = target.centring.values(q)
+        return "" if _of_values(target, values) else _of_gradients(target, values)
 
 
 def numbered(rows: Sequence[int], total: int) -> str:

@@ -1,8 +1,9 @@
 """U, the negative log-posterior of a PyMC model, and its gradient: on any rows, or exactly."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pymc import Model
@@ -19,6 +20,11 @@ from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
 from pymc_sgmcmc.posterior.exact_part import ExactPart
 from pymc_sgmcmc.posterior.linear_predictors import predictors_of
 from pymc_sgmcmc.posterior.near_anchor import NearAnchor
+from pymc_sgmcmc.posterior.partial_centring import (
+    Effects,
+    PartialCentring,
+    standardized_effects,
+)
 from pymc_sgmcmc.rows.likelihoods import plan_likelihoods
 from pymc_sgmcmc.rows.model_terms import read_terms
 from pymc_sgmcmc.rows.sparse_designs import compiler_of
@@ -33,10 +39,10 @@ first order leave little noise, and those of second order cost 7 % of an inner s
 class Target:
     """U(q) = -log prior(q) - sum_k (N_k / n_k) sum_{i in batch k} log p(y_ki given q).
 
-    q is the flat vector of the unconstrained values of `vars`. The prior is that of the whole
-    model with its Jacobians, never scaled; k runs over groups of likelihoods (observed variables,
-    and Potentials that have a value for each row of data) that share their rows. Likelihoods that
-    are not minibatched count as prior.
+    q is the flat vector of the unconstrained values of `vars`, or of coordinates in their place. The
+    prior is that of the whole model with its Jacobians, never scaled; k runs over groups of
+    likelihoods (observed variables, and Potentials that have a value for each row of data) that
+    share their rows. Likelihoods that are not minibatched count as prior.
 
     Parameters
     ----------
@@ -56,6 +62,9 @@ class Target:
         Compiler of `value_and_gradient`.
     with_predictors : bool
         Whether the predictors of rows are looked for: control variates use them.
+    partial_centring : bool
+        Whether standardized effects of a hierarchy are sampled in coordinates of their own; else q
+        has the values of `vars`.
 
     Attributes
     ----------
@@ -63,6 +72,10 @@ class Target:
         The given model on all rows, without `pm.Minibatch`.
     size : int
         d, the length of q.
+    centring : PartialCentring
+        Change between values and q.
+    initial : array, shape (d,)
+        q of the initial point.
     likelihoods : Likelihoods
         The plan for all likelihoods.
     decisions : list of Decision
@@ -96,24 +109,46 @@ class Target:
         initial_point: Mapping[str, np.ndarray] | None = None,
         backend: Backend | None = None,
         with_predictors: bool = False,
+        partial_centring: bool = False,
     ):
         model_terms = read_terms(full_data(model), vars, initial_point)
         likelihoods = plan_likelihoods(model, model_terms, batch_size, rows or {})
         shapes = [np.shape(model_terms.point[var.name]) for var in vars]
-        found = None
-        if with_predictors:
-            size = sum(int(np.prod(shape)) for shape in shapes)
-            found = predictors_of(likelihoods.groups, vars, curved=size >= CURVED_FROM)
         self._given, self.model_terms, self.likelihoods = model, model_terms, likelihoods
         self.vars, self.shapes, self.model = list(vars), shapes, model_terms.model
         self.shared, self.terms = model_terms.shared, model_terms.terms
-        self.groups, self.decisions = likelihoods.groups, list(likelihoods.decisions)
+        self.decisions = list(likelihoods.decisions)
         self.backend = compiler_of(list(self.terms.values()), backend or Backend())
-        self.energy = EnergyGraph(self.vars, shapes, likelihoods.exact, self.groups, found)
+        self._wants_predictors, self._watched = with_predictors, self._watching()
+        self._use(self._standardized() if partial_centring else [])
+
+    def partially_centred(self, effects: Sequence[Effects]) -> Self:
+        """Return the target in coordinates of these effects too."""
+        twin = copy(self)
+        for name in ("exact_part", "_evaluation"):
+            twin.__dict__.pop(name, None)
+        twin._use([*self.centring.effects, *effects])
+        return twin
+
+    def _standardized(self) -> list[Effects]:
+        groups = self.likelihoods.groups
+        terms = [*self.likelihoods.exact, *(term for group in groups for term in group.terms)]
+        slices = [data.slice for group in groups for data in group.data]
+        return standardized_effects(terms, self.vars, self.shapes, slices)
+
+    def _use(self, effects: Sequence[Effects]) -> None:
+        """Build the graphs of U in coordinates of these effects."""
+        vars, shapes, planned = self.vars, self.shapes, self.likelihoods
+        self.centring = PartialCentring(effects, vars, shapes, self.backend)
+        self.groups, exact = self.centring.in_coordinates(planned.groups, planned.exact)
+        found = None
+        if self._wants_predictors:
+            size = sum(int(np.prod(shape)) for shape in shapes)
+            found = predictors_of(self.groups, vars, curved=size >= CURVED_FROM or bool(effects))
+        self.energy = EnergyGraph(vars, shapes, exact, self.groups, found)
         self.size = self.energy.size
-        values = [np.ravel(model_terms.point[var.name]) for var in vars]
-        self._initial = np.concatenate([np.zeros(0), *values])
-        self._watched = self._watching()
+        values = [np.ravel(self.model_terms.point[var.name]) for var in vars]
+        self.initial = self.centring.coordinates(np.concatenate([np.zeros(0), *values]))
         self.near_anchor = None
         if found is not None and self.groups:
             self.near_anchor = NearAnchor(self.energy, lambda: self._evaluation, self.check_lengths)
@@ -252,7 +287,7 @@ class Target:
     @cached_property
     def exact_part(self) -> ExactPart:
         """The part of U that is not minibatched, with its second derivatives."""
-        return ExactPart(self.energy, self._initial)
+        return ExactPart(self.energy, self.initial)
 
     @property
     def is_structured(self) -> bool:

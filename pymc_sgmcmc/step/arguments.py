@@ -154,7 +154,13 @@ class Arguments:
             initial_point=self.initial_point,
             backend=Backend(self.backend, self.compile_kwargs),
             with_predictors=self.gradient != "plain",
+            partial_centring=self.tunes_coordinates,
         )
+
+    @property
+    def tunes_coordinates(self) -> bool:
+        """Whether tuning chooses the coordinates in which to sample."""
+        return self.schedule is None and isinstance(self.metric, str)
 
     def source(self, model: Model, target: Target) -> BatchSource:
         """Return where batches of `target` come from, which is of `model`."""

@@ -37,6 +37,7 @@ from pymc_sgmcmc.step.arguments import Arguments
 from pymc_sgmcmc.step.refusals import refuse_exploration, refuse_untunable
 from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.curvature import largest_curvature
+from pymc_sgmcmc.tuning.information import informed
 from pymc_sgmcmc.tuning.tuner import Tuner
 
 __all__ = ["SUMMED", "assemble", "warm_up"]
@@ -59,6 +60,8 @@ def assemble(
     """
     refuse_exploration(algorithm, arguments)
     target = arguments.target(model, vars)
+    if arguments.tunes_coordinates:
+        target = informed(target)
     space = Space([manifold_of(model, var) for var in vars], target.shapes)
     algorithm = algorithm.in_setting(
         Setting(
@@ -124,7 +127,7 @@ def assemble(
 def warm_up(chain: Chain) -> None:
     """Compile what is compiled when called, here and not in every worker; warn of long steps."""
     parts, state, frame = chain.parts, chain.state, chain.frame
-    start = parts.starts.default
+    start = parts.target.centring.coordinates(parts.starts.default)
     if is_finite_at(parts, state, frame, start, np.random.default_rng(0)):
         _warn_if_unstable(chain, start)
     if parts.kernel.leaps:

@@ -20,7 +20,7 @@ from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
 from pymc_sgmcmc.tuning.normal_approximation import Normal, nearest_normal
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, unit_factor
 
-__all__ = ["Located", "Locator", "locate"]
+__all__ = ["Located", "Locator", "adam", "locate"]
 
 ADAM_STEPS = 1500
 ADAM_ROWS = 128
@@ -80,7 +80,7 @@ def _normal(
 ) -> Located | None:
     """Search for the nearest normal, from `start` and else from where Adam leads."""
     for attempt in range(2):
-        q = _adam(target, start, rng, rate=0.3) if attempt else start
+        q = adam(target, start, rng, rate=0.3) if attempt else start
         found = nearest_normal(target, q, rng)
         if found is not None and found.distance < FAR:
             value, gradient = target.value_and_gradient(found.mean)
@@ -103,7 +103,7 @@ def _mode(target: Target, start: Vector, rng: np.random.Generator, metric: Metri
     """Search for the mode: by Newton's method where `metric` is dense, else without matrices."""
     best: Located | None = None
     for attempt in range(ROUNDS):
-        q = _adam(target, start, rng, rate=0.3 * 10.0**attempt)
+        q = adam(target, start, rng, rate=0.3 * 10.0**attempt)
         located = _newton(target, q, rng) if metric.dense else _diagonal(target, q, rng, metric)
         if best is None or not best.decrement <= located.decrement:
             best = located
@@ -113,7 +113,7 @@ def _mode(target: Target, start: Vector, rng: np.random.Generator, metric: Metri
     return best
 
 
-def _adam(target: Target, start: Vector, rng: np.random.Generator, rate: float) -> Vector:
+def adam(target: Target, start: Vector, rng: np.random.Generator, rate: float) -> Vector:
     """Run Adam with a rate falling geometrically to 1e-3; return the mean of its last quarter."""
     rates = np.geomspace(rate, 1e-3, ADAM_STEPS)
     mean, square, total = np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
