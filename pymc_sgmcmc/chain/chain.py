@@ -165,7 +165,7 @@ class Chain:
         self._lengths = parts.target.examine()
         parts.source.refresh()
         if state.tuned.order:
-            anchor_gradient = parts.target.batched_gradient(state.tuned.anchor)
+            anchor_gradient = parts.target.anchor_gradient(state.tuned.anchor)
             state.tuned = replace(state.tuned, anchor_gradient=anchor_gradient)
         self._frame = None
 

@@ -34,9 +34,10 @@ class GradientFrame(Protocol):
         Centre and metric of z.
     order : int
         Of the control variate: 0 without, 1, or 2.
-    anchor, anchor_gradient : array, shape (d,)
-        The anchor of the control variate, and the gradient of the minibatched part of U there, on
-        all rows.
+    anchor : array, shape (d,)
+        The anchor of the control variate.
+    anchor_gradient : array, shape (D,)
+        The gradient of the minibatched part of U there, on all rows: see `Target.anchor_gradient`.
     """
 
     @property
@@ -76,10 +77,10 @@ class ControlVariate(Protocol):
     def numbers(self, of: GradientFrame) -> dict[str, np.ndarray]:
         """Return what is known at the anchor, by name, in shapes that stay but for `any_length`."""
 
-    def less_anchor(
+    def corrected(
         self, gradient: TensorVariable, batch: Batch, numbers: Mapping, on: TensorVariable
     ) -> TensorVariable:
-        """Return g(q) - on * g(anchor), (d,), where `gradient` is g(q).
+        """Return g(q) - on * (g(anchor) - G), (d,), where `gradient` is g(q).
 
         Of second order, g(anchor) stands for ``g(anchor) + (H_rows - H) (q - anchor)``, where H is
         the sum of the H_rows of all rows.
@@ -104,16 +105,17 @@ class AtAnchor:
         self._batched = target.energy.estimator(exact_weight=0.0)
 
     def numbers(self, of):
-        return {"anchor": of.anchor}
+        return {"anchor": of.anchor, "anchor_gradient": of.anchor_gradient}
 
-    def less_anchor(self, gradient, batch, numbers, on):
+    def corrected(self, gradient, batch, numbers, on):
         kept = {}
         for group in self._groups:
             for data in group.data:
                 rows = batch.slices[data.slice]
                 n = pt.switch(pt.gt(on, 0), rows.shape[data.axis], 1)  # if off, to save work
                 kept[data.slice] = rows[(slice(None),) * data.axis + (slice(0, n),)]
-        return gradient - on * self._batched(numbers["anchor"], kept, batch.weights)[1]
+        _, at_anchor = self._batched(numbers["anchor"], kept, batch.weights)
+        return gradient - on * at_anchor + on * numbers["anchor_gradient"]
 
 
 class Expanded:
@@ -124,11 +126,12 @@ class Expanded:
 
     def __init__(self, target: Target, source: BatchSource):
         assert target.near_anchor is not None
-        self._near, self._source, self._size = target.near_anchor, source, target.size
+        self._near, self._source = target.near_anchor, source
+        self._size = self._near.size
         self._groups, self._energy = target.groups, target.energy
         self._less = target.energy.less_expansions()
         self._is_kept, self._is_curved = self._near.is_kept, self._near.is_curved
-        self._is_dense = target.size <= LARGEST_DENSE
+        self._is_dense = self._size <= LARGEST_DENSE
         self._names = [f"expansions_{group.name}" for group in target.groups]
         self._expansions: list[np.ndarray] | None = None
         self._arranged: dict[str, np.ndarray] = {}
@@ -137,7 +140,10 @@ class Expanded:
         self.any_length = frozenset([*kept, *sparse])
 
     def numbers(self, of):
-        numbers = {"anchor": of.anchor, "second": np.asarray(of.order > 1, float)}
+        anchor = self._near.with_coefficients(of.anchor)
+        gradient = of.anchor_gradient if of.order else np.zeros(self._size)
+        numbers = {"anchor": anchor, "anchor_gradient": gradient}
+        numbers["second"] = np.asarray(of.order > 1, float)
         if self._is_kept:
             numbers |= self._kept(of)
         if self._is_curved:
@@ -172,18 +178,19 @@ class Expanded:
         arrays = zip((H.data, H.indices, H.indptr), types, strict=True)
         return dict(zip(names, (array.astype(dtype) for array, dtype in arrays), strict=True))
 
-    def less_anchor(self, gradient, batch, numbers, on):
+    def corrected(self, gradient, batch, numbers, on):
         if self._is_kept:
             rows = zip(self._names, batch.rows, strict=True)
             expansions = [self._source.take(numbers[name], row) for name, row in rows]
         else:
-            expansions = self._energy.expansions(numbers["anchor"], batch.slices, numbers["second"])
+            anchor = numbers["anchor"][: self._energy.size]
+            expansions = self._energy.expansions(anchor, batch.slices, numbers["second"])
         expansions = [on * expansion for expansion in expansions]
-        less = self._less(batch.q, batch.slices, batch.weights, expansions)
-        if not self._is_curved:
-            return less
-        moved = batch.q - numbers["anchor"]
-        return less + on * self._product(numbers, moved)
+        of_all = on * numbers["anchor_gradient"]
+        if self._is_curved:
+            moved = self._energy.with_coefficients(batch.q) - numbers["anchor"]
+            of_all = of_all + on * self._product(numbers, moved)
+        return self._less(batch.q, batch.slices, batch.weights, expansions, of_all)
 
     def _product(self, numbers: Mapping, moved: TensorVariable) -> TensorVariable:
         """Return H times `moved`, (d,)."""

@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
 from pymc_sgmcmc.posterior.linear_predictors import Predictors
 from pymc_sgmcmc.rows.groups import RowGroup
@@ -30,6 +31,11 @@ class EnergyGraph:
         The minibatched likelihoods.
     predictors : list of Predictors, optional
         Predictors of each group, where all have some and they are wanted.
+
+    Attributes
+    ----------
+    coefficients : dict
+        Functions of q that predictors are affine in, beside q, each with a symbol to stand for it.
     """
 
     def __init__(
@@ -44,6 +50,8 @@ class EnergyGraph:
         self.exact = exact
         self.sizes = [int(np.prod(shape)) for shape in shapes]
         self.size = sum(self.sizes)
+        found = dict.fromkeys(x for own in predictors or () for x in own.coefficients)
+        self.coefficients = {x: x.type() for x in found}
         zero = pt.zeros((), dtype=pytensor.config.floatX)
         self._exact = pt.add(zero, *map(pt.sum, exact))
 
@@ -72,22 +80,65 @@ class EnergyGraph:
 
         The estimate is the gradient of U at `q`, (d,), less what the `expansions` of the rows of
         the slices say of it: `Predictors.expansion`, (n, width) for each group. Expansions that are
-        zero leave the gradient; without curvatures they are gradients at an anchor.
+        zero leave the gradient; without curvatures they are gradients at an anchor. A fifth
+        argument is a gradient in q and coefficients, (D,), that is added.
         """
+        exact = self._gradient(exact_weight * self._exact)
+        of_rows, weights, known = self._of_rows_in_coefficients()
+        more = pt.vector(dtype=pytensor.config.floatX)
+
+        def estimate(q, slices, with_weights, expansions, plus=None):
+            whole = of_rows if plus is None else of_rows + more
+            given = dict(zip([*weights, *known], [*with_weights, *expansions], strict=True))
+            if plus is not None:
+                given[more] = plus
+            return self._at(q, slices | given, [exact + self._narrow(whole)])[0]
+
+        return estimate
+
+    def gradient_in_coefficients(self) -> Callable:
+        """Return ``estimate(q, slices, weights)``: the gradient of the rows' part of U, (D,).
+
+        In q and in coefficients, as if these were variables of their own.
+        """
+        of_rows, weights, known = self._of_rows_in_coefficients()
+
+        def estimate(q, slices, with_weights):
+            nothing = [pt.zeros((1, own.width)) for own in self.predictors or ()]
+            given = zip([*weights, *known], [*with_weights, *nothing], strict=True)
+            return self._at(q, slices | dict(given), [of_rows])[0]
+
+        return estimate
+
+    def _of_rows_in_coefficients(self) -> tuple[TensorVariable, list, list]:
+        """Return the gradient of rows less their expansions, (D,), and its symbols for both."""
         assert self.predictors is not None
-        weights, graphs = self._weights(), [self._gradient(exact_weight * self._exact)]
+        weights, graphs = self._weights(), []
         known = [pt.matrix(dtype=pytensor.config.floatX) for _ in self.groups]
         for own, weight, expansion in zip(self.predictors, weights, known, strict=True):
             columns = [expansion[:, j] for j in range(own.width)]
             near = zip(own.slopes, own.slopes_near(columns, own.values), strict=True)
-            graphs.append(own.pull([weight * (slope - other) for slope, other in near], self.vars))
-        gradient = [pt.add(*graphs)]
+            slopes = [weight * (slope - other) for slope, other in near]
+            graphs.append(own.pull(slopes, self.coefficients, self.vars))
+        return pt.add(pt.zeros(()), *graphs), weights, known
 
-        def estimate(q, slices, with_weights, expansions):
-            given = zip([*weights, *known], [*with_weights, *expansions], strict=True)
-            return self._at(q, slices | dict(given), gradient)[0]
+    def _narrow(self, gradient: TensorVariable) -> TensorVariable:
+        """Return the gradient in q, (d,), of a function with this `gradient` in coefficients too.
 
-        return estimate
+        `gradient`: (D,), in q and in coefficients.
+        """
+        if not self.coefficients:
+            return gradient
+        known, start = {}, self.size
+        for x in self.coefficients:
+            known[x] = gradient[start : start + x.size].reshape(x.shape).astype(x.dtype)
+            start = start + x.size
+        return gradient[: self.size] + flat_gradient(None, self.vars, known)
+
+    def with_coefficients(self, q: TensorVariable) -> TensorVariable:
+        """Return q and its coefficients, (D,)."""
+        found = self._at(q, {}, list(self.coefficients)) if self.coefficients else []
+        return pt.concatenate([q, *(x.ravel().astype(q.dtype) for x in found)])
 
     def row_derivatives(self, q: TensorVariable, slices: Mapping) -> list[TensorVariable]:
         """Return values, slopes and curvatures of the predictors of sliced rows, by group.
@@ -122,6 +173,10 @@ class EnergyGraph:
         """Return the indices in q of the entries of each of `vars`."""
         parts = np.split(np.arange(self.size), np.cumsum(self.sizes)[:-1])
         return dict(zip(self.vars, parts, strict=True))
+
+    def coefficients_at(self, q: np.ndarray) -> list[np.ndarray]:
+        """Return the values of the coefficients at `q` (d,)."""
+        return evaluate([*self.coefficients], self.values_at(q)) if self.coefficients else []
 
     def at(self, q: TensorVariable, graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
         """Return graphs of `vars` at `q` (d,)."""

@@ -103,16 +103,17 @@ class Evaluation:
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
         """Go through all rows, where these have predictors: yield group, rows, and what they add.
 
-        That is the gradient of their part of U, (d,), and `EnergyGraph.row_derivatives`.
+        That is the gradient of their part of U in coefficients, (D,), and
+        `EnergyGraph.row_derivatives`.
         """
         for k, start, stop in self._chunks(lengths):
             rows = np.arange(start, stop)
-            _, gradient, *found = self._call(q, *self._only(k, 1.0, rows), 0.0)
+            _, _, gradient, *found = self._call(q, *self._only(k, 1.0, rows), 0.0)
             yield k, rows, gradient, found[k]
 
     def row_derivatives(self, q: np.ndarray, k: int, rows: np.ndarray) -> np.ndarray:
         """Return `EnergyGraph.row_derivatives` of rows of group k."""
-        return self._call(q, *self._only(k, 0.0, rows), 0.0)[2 + k]
+        return self._call(q, *self._only(k, 0.0, rows), 0.0)[3 + k]
 
     def on_group(
         self,
@@ -180,6 +181,7 @@ def _compiled(energy: EnergyGraph, backend: Backend) -> CompiledGraph:
     if energy.predictors is not None:
         less = energy.less_expansions(exact_weight)
         outputs = [outputs[0], less(q, slices, weights, expansions)]
+        outputs.append(energy.gradient_in_coefficients()(q, slices, weights))
         outputs += energy.row_derivatives(q, slices)
     return CompiledGraph([q, exact_weight, *weights, *chain(*rows), *expansions], outputs, backend)
 

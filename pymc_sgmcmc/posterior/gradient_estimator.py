@@ -59,10 +59,7 @@ class Estimator:
             numbers |= {"centre": of.coordinates.centre}
             numbers |= _in_numbers(of.coordinates.metric)
         if self._variate is not None:
-            on = np.asarray(of.order > 0, float)
-            numbers |= {"anchor_gradient": of.anchor_gradient, "control": on}
-        if self._variate is not None:
-            numbers |= self._variate.numbers(of)
+            numbers |= {"control": np.asarray(of.order > 0, float)} | self._variate.numbers(of)
         return {name: _working(value) for name, value in numbers.items()}
 
     def symbols(self, of: GradientFrame) -> dict[str, TensorVariable]:
@@ -99,8 +96,7 @@ class Estimator:
             if self._variate is not None:
                 on, entries = numbers["control"], [one[0] for one in batches]
                 batch = Batch(q, slices, weights, entries)
-                gradient = self._variate.less_anchor(gradient, batch, numbers, on)
-                gradient = gradient + on * numbers["anchor_gradient"]
+                gradient = self._variate.corrected(gradient, batch, numbers, on)
             if metric is not None:
                 gradient = metric.pull(gradient)
             return value, gradient

@@ -1,18 +1,21 @@
-"""Predictors: affine functions of q that determine the likelihood of a row.
+"""Predictors: affine functions of coefficients that determine the likelihood of a row.
 
-The predictors of a linear regression are X @ beta and the logarithm of the scale. A control variate
+The predictors of a linear regression are X @ beta and the logarithm of the scale. Coefficients are
+entries of q, or functions of q without rows, such as the products of scales and standardized
+coefficients of a sparse regression or of a Gaussian process by basis functions. A control variate
 then needs only the slopes of each row's likelihood in the predictors at its anchor. These slopes
 can be kept, and one product with X maps a difference of slopes to a gradient in q.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import toposort
 from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.basic import Alloc, Join, MakeVector
@@ -50,7 +53,9 @@ class Predictors:
     Attributes
     ----------
     values : list of TensorVariable
-        The predictors, affine in q.
+        The predictors, affine in q and in `coefficients`.
+    coefficients : list of TensorVariable
+        Functions of q without rows that occur in `values`.
     slopes : list of TensorVariable
         The derivatives of u.
     curvatures : list of TensorVariable
@@ -61,6 +66,7 @@ class Predictors:
     values: Sequence[TensorVariable]
     slopes: Sequence[TensorVariable]
     curvatures: Sequence[TensorVariable]
+    coefficients: Sequence[TensorVariable] = ()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -119,12 +125,20 @@ class Predictors:
         return np.stack([*W.values()], axis=1)
 
     def pull(
-        self, slopes: Sequence[TensorVariable], vars: Sequence[TensorVariable]
+        self, slopes: Sequence[TensorVariable], coefficients: Mapping[Variable, TensorVariable],
+        vars: Sequence[TensorVariable],
     ) -> TensorVariable:
-        """Return the gradient in q, (d,), of a function with `slopes` in the predictors, (n,)."""
-        pairs = zip(self.values, slopes, strict=True)
+        """Return the gradient, (D,), of a function with `slopes` in the predictors, (n,).
+
+        In `vars`, and in the `coefficients` as if these were variables of their own: they map to
+        symbols that stand for them.
+        """
+        values = clone_replace(list(self.values), coefficients, rebuild_strict=False)
+        pairs = zip(values, slopes, strict=True)
         known = {value: slope.astype(value.dtype) for value, slope in pairs}
-        return flat_gradient(None, vars, known)
+        free = flat_gradient(None, [*vars, *coefficients.values()], known)
+        (found,) = clone_replace([free], {own: x for x, own in coefficients.items()})
+        return found
 
 
 def predictors_of(
@@ -144,13 +158,14 @@ def find_predictors(
 ) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
     terms = lifted([inside(term) for term in group.terms], vars)
-    ways = _Ways(terms, vars, {data.slice for data in group.data})
+    ways = _Ways(terms, vars, {data.slice for data in group.data}, coefficients=True)
     n = group.data[0].slice.shape[group.data[0].axis]
 
     def by_row(x):
         return x if x in ways.of_rows else pt.alloc(x.reshape(()), n)
 
-    return _found(terms, ways, ways.is_row, by_row, curved=curved)
+    found = _found(terms, ways, ways.is_row, by_row, curved=curved)
+    return found and replace(found, coefficients=ways.coefficients_of(found.values))
 
 
 def predictors_of_entries(
@@ -209,19 +224,47 @@ def _found(
 
 
 class _Ways:
-    """The paths from `vars` to `terms`: variables that depend on vars, are affine, or have rows."""
+    """The paths from `vars` to `terms`: variables that depend on vars, are affine, or have rows.
+
+    `coefficients`: whether arrays without rows count as affine, whatever they are of `vars`.
+    """
 
     def __init__(
-        self, terms: Sequence[Any], vars: Sequence[TensorVariable], slices: Iterable[Variable]
+        self,
+        terms: Sequence[Any],
+        vars: Sequence[TensorVariable],
+        slices: Iterable[Variable],
+        *,
+        coefficients: bool = False,
     ):
         self.depends, self.affine, self.of_rows = set(vars), set(vars), set(slices)
+        self._coefficients: set[Variable] = set()
         for node in toposort(terms):
             if not self.of_rows.isdisjoint(node.inputs):
                 self.of_rows.update(node.outputs)
             through = [x for x in node.inputs if x in self.depends]
             self.depends.update(node.outputs if through else [])
-            if through and self.affine.issuperset(through) and _is_linear(node, through):
+            if not through:
+                continue
+            if self.affine.issuperset(through) and _is_linear(node, through):
                 self.affine.update(node.outputs)
+            elif coefficients and _is_array(node) and self.of_rows.isdisjoint(node.outputs):
+                self.affine.update(node.outputs)
+                self._coefficients.update(node.outputs)
+
+    def coefficients_of(self, graphs: Sequence[Variable]) -> list[Any]:
+        """Return the coefficients on which affine `graphs` depend, but for `vars`."""
+        ways, seen, found = [*graphs], set(), []
+        while ways:
+            x = ways.pop()
+            if x in seen or x not in self.depends:
+                continue
+            seen.add(x)
+            if x in self._coefficients:
+                found.append(x)
+            elif x.owner is not None:
+                ways += x.owner.inputs
+        return found
 
     def is_row(self, x: Variable) -> bool:
         """Return whether `x` has a number of each row, affine in vars, or one for all rows."""
@@ -253,6 +296,12 @@ class _Ways:
             else:
                 return None
         return found
+
+
+def _is_array(node: Apply) -> bool:
+    """Return whether the output of `node` has several floating-point numbers."""
+    (out, *_) = node.outputs
+    return out.dtype in float_dtypes and not all(getattr(out.type, "broadcastable", (True,)))
 
 
 def _is_linear(node: Apply, through: Sequence[Variable]) -> bool:

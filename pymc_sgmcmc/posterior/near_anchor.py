@@ -69,13 +69,26 @@ class NearAnchor:
         self._expansions: tuple[np.ndarray, int, list[np.ndarray]] | None = None
         self._hessian: tuple[np.ndarray, Hessian] | None = None
 
+    @cached_property
+    def size(self) -> int:
+        """D: the number of coordinates of q and of coefficients."""
+        found = self._energy.coefficients_at(np.zeros(self._energy.size))
+        return self._energy.size + sum(map(np.size, found))
+
+    def with_coefficients(self, q: np.ndarray) -> np.ndarray:
+        """Return `q` and its coefficients, (D,)."""
+        return np.concatenate([q, *map(np.ravel, self._energy.coefficients_at(q))])
+
     @property
     def widths(self) -> list[int]:
         """Numbers in the expansion of a row of each group."""
         return [own.width for own in self._predictors]
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
-        """Return the gradient at `q` (d,) of the minibatched part of U, on all rows."""
+        """Return the gradient at `q` (d,) of the minibatched part of U, on all rows, (D,).
+
+        In q and in coefficients.
+        """
         if self._gradient is None or not np.array_equal(self._gradient[0], q):
             self._pass(q, curved=False)
         assert self._gradient is not None  # the line before has made it
@@ -83,7 +96,7 @@ class NearAnchor:
 
     def _pass(self, q: np.ndarray, *, curved: bool) -> None:
         """Go through all rows once, for the gradient at `q` and, if `curved`, the Hessian."""
-        gradient = np.zeros(self._energy.size)
+        gradient = np.zeros(self.size)
         kept: list[list[np.ndarray]] = [[] for _ in self._predictors]
 
         def parts() -> Parts:
@@ -159,7 +172,7 @@ class NearAnchor:
         Where predictors are multiplied, the Hessian leaves out what comes from the product and not
         from the likelihood: it is about zero on average, and makes a sum of few rows negative.
         """
-        gradient = np.zeros(self._energy.size)
+        gradient = np.zeros(self.size)
 
         curvatures = (
             (k, rows, self._predictors[k].gauss_newton(found, self.products[k]))

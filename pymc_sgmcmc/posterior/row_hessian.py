@@ -84,8 +84,9 @@ class RowHessian:
     def __init__(self, energy: EnergyGraph):
         assert energy.predictors is not None
         self._energy, self._inputs = energy, [group.inputs() for group in energy.groups]
+        self._vars = [*energy.vars, *energy.coefficients.values()]
         self._values = [
-            energy.at_parts(group.slices(inputs), own.values)
+            energy.at_parts({**group.slices(inputs), **energy.coefficients}, own.values)
             for group, inputs, own in zip(
                 energy.groups, self._inputs, energy.predictors, strict=True
             )
@@ -100,7 +101,8 @@ class RowHessian:
             If the derivative of a predictor has an operation that is not known.
         """
         assert self._energy.predictors is not None
-        sums = HessianSums(self._energy.vars, self._energy.sizes)
+        coefficients = self._energy.coefficients_at(q)
+        sums = HessianSums(self._vars, [*self._energy.sizes, *map(np.size, coefficients)])
         for k, rows, curvatures in parts:
             pairs = self._energy.predictors[k].pairs
             sums.add(self.jacobians(q, k, rows), pairs, curvatures.T)
@@ -111,10 +113,11 @@ class RowHessian:
     ) -> list[dict[TensorVariable, Block]]:
         """Return the derivative of each predictor of rows of group k in each variable."""
         group = self._energy.groups[k]
+        symbols = self._energy.coefficients.values()
         given = self._energy.values_at(q) | dict(
             zip(self._inputs[k], group.batch(rows), strict=True)
-        )
-        return jacobians(self._values[k], self._energy.vars, given)
+        ) | dict(zip(symbols, self._energy.coefficients_at(q), strict=True))
+        return jacobians(self._values[k], self._vars, given)
 
 
 def _products(

@@ -269,9 +269,15 @@ class Target:
 
     def batched_gradient(self, q: np.ndarray) -> np.ndarray:
         """Return the gradient at `q` of the minibatched part of U, on all rows."""
-        if self.near_anchor is None:
-            return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
-        return self.near_anchor.gradient(q)
+        return self._evaluation.exact(q, self.check_lengths(), exact_weight=0.0)[1]
+
+    def anchor_gradient(self, q: np.ndarray) -> np.ndarray:
+        """Return the gradient at `q` of the minibatched part of U, on all rows.
+
+        In q, (d,), and in what coefficients its rows' predictors have beside q, (D,).
+        """
+        near = self.near_anchor
+        return self.batched_gradient(q) if near is None else near.gradient(q)
 
     def random_rows(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         """Draw a batch of at most `size` rows of each group, with replacement."""
@@ -293,7 +299,9 @@ class Target:
     def is_structured(self) -> bool:
         """Whether the second derivatives of U are known on all rows, as a sparse matrix."""
         near = self.near_anchor
-        return near is not None and near.is_curved and self.exact_part.is_known
+        if near is None or self.energy.coefficients:
+            return False
+        return near.is_curved and self.exact_part.is_known
 
     @property
     def rows_evaluated(self) -> int:

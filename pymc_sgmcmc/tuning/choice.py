@@ -182,7 +182,7 @@ class Choice:
                 return COSTS[name] * largest(found[name])
             _, rule = self._rule(tuned, noises[name])
             needed = sum(self.target.batch_sizes) * rule.batch_factor(found[name], h)
-            product = self.target.size if name == "second_order" else 0
+            product = near.size if name == "second_order" else 0
             return COSTS[name] * max(needed, rule.smallest) + product
 
         costs_less = cost("second_order") < cost(best)

@@ -130,9 +130,9 @@ def _estimates(
     if gradient.anchor is None:
         return plain
     at = gradient.anchor if gradient.anchor.ndim == 1 else gradient.anchor[i]
-    if gradient.order == 1:
-        return plain - [target.row_gradient(at, k, rows) for rows in batches]
     near = target.near_anchor
+    if gradient.order == 1 and (near is None or not target.energy.coefficients):
+        return plain - [target.row_gradient(at, k, rows) for rows in batches]
     assert near is not None  # without predictors there is no second order
     expansions = [near.of_rows(at, k, rows, gradient.order) for rows in batches]
     pairs = zip(batches, expansions, strict=True)

@@ -113,7 +113,7 @@ class Tuner:
         return self._anchored(tuned, coordinates.centre)
 
     def _anchored(self, tuned: Tuned, q: Vector) -> Tuned:
-        return replace(tuned, anchor=q, anchor_gradient=self._target.batched_gradient(q))
+        return replace(tuned, anchor=q, anchor_gradient=self._target.anchor_gradient(q))
 
     def _paid(self, tuned: Tuned, before: int) -> Tuned:
         paid = self._target.rows_evaluated - before
