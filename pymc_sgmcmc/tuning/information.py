@@ -23,6 +23,9 @@ __all__ = ["informed"]
 PROBES, WIDTH = 4, 1e-2
 """Number of random directions in which second derivatives are measured, and a step along them."""
 
+TINY = 1e-8
+"""Scale, relative to others of the same variable, below which rows say nothing of an effect."""
+
 FEW = 20.0
 """Number of well-known effects below which their scale is not known well: its logarithm has an sd
 above 1 / sqrt(2 FEW), about 0.16, and centred effects are partially centred."""
@@ -37,40 +40,46 @@ def informed(target: Target) -> Target:
     centred = centred_effects(target.model, target.vars, target.shapes)
     if not standardized and not centred:
         return target
+    effects = [*standardized, *centred]
     with np.errstate(all="ignore"):
         q = adam(target, target.initial, np.random.default_rng(0), rate=0.3)
-        slope, curvature = _likelihood(target, q, [*standardized, *centred])
-    at, values = target.energy.coordinates(), target.energy.values_at(q)
+        values = target.energy.values_at(q)
+        scales, locations = zip(*(_parameters(own, values) for own in effects), strict=True)
+        slopes, found = _likelihood(target, q, effects, scales)
     needed = []
-    for own in [*standardized, *centred]:
-        shape = np.shape(values[own.var])
-        scale, location = _values(own, values, shape)
-        I = curvature[at[own.var]].reshape(shape)
-        if own.location is None:
-            own.inform(I / scale**2)
-            continue
+    for own, scale, location, slope, I in zip(effects, scales, locations, slopes, found):
         own.inform(I)
-        steps = np.divide(slope[at[own.var]].reshape(shape), I, out=np.zeros(shape), where=I > 0)
-        if _well_known(values[own.var] - location - steps, I, scale) < FEW:
-            needed.append(own)
+        if own.location is not None:
+            step = np.divide(slope, I, out=np.zeros_like(I), where=I > 0)
+            if _well_known(values[own.var] - location - step, I, scale) < FEW:
+                needed.append(own)
     return target.partially_centred(needed) if needed else target
 
 
-def _likelihood(target: Target, q: Vector, effects: Sequence[Effects]) -> tuple[Vector, Vector]:
-    """Return the gradient of the likelihood's energy, and second derivatives in each effect.
+def _likelihood(
+    target: Target, q: Vector, effects: Sequence[Effects], scales: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return first and second derivatives of the likelihood's energy in each of the effects t z, a.
 
-    The latter are the mean over random signs v of v H v, entry by entry (Bekas et al., 2007): exact
-    where no row has two effects.
+    The second ones are means over random signs v of v H v, entry by entry (Bekas et al., 2007):
+    exact where no row has two effects.
     """
     gradient, at = _gradient_of_likelihood(target), target.energy.coordinates()
-    rng = np.random.default_rng(1)
-    slope, total = gradient(q), np.zeros(len(q))
-    of_effects = np.concatenate([at[own.var] for own in effects])
+    units, width = np.zeros(len(q)), np.inf
+    for own, scale in zip(effects, scales, strict=True):
+        size = np.sqrt(np.mean(scale**2))
+        width = min(width, WIDTH * size)
+        moved = np.ones_like(scale)
+        if own.location is None:  # one that is multiplied by nothing moves no row
+            moved = np.divide(1, scale, out=np.zeros_like(scale), where=scale > TINY * size)
+        units[at[own.var]] = np.ravel(moved)
+    rng, slope, total = np.random.default_rng(1), gradient(q), np.zeros(len(q))
     for _ in range(PROBES):
-        v = np.zeros(len(q))
-        v[of_effects] = 2.0 * rng.integers(2, size=len(of_effects)) - 1
-        total += v * (gradient(q + WIDTH * v) - slope) / WIDTH
-    return slope, np.maximum(total / PROBES, 0)
+        v = 2.0 * rng.integers(2, size=len(q)) - 1
+        total += v * (gradient(q + width * v * units) - slope) / width
+    found = np.maximum(total / PROBES * units, 0)
+    parts = [(at[own.var], scale.shape) for own, scale in zip(effects, scales, strict=True)]
+    return tuple([x[where].reshape(shape) for where, shape in parts] for x in (slope, found))
 
 
 def _gradient_of_likelihood(target: Target) -> Callable[[Vector], Vector]:
@@ -93,11 +102,12 @@ def _gradient_of_likelihood(target: Target) -> Callable[[Vector], Vector]:
     return gradient
 
 
-def _values(own: Effects, values: Mapping, shape: tuple[int, ...]) -> tuple[Vector, Vector]:
-    """Return scale and location of each effect; without a location, 0."""
+def _parameters(own: Effects, values: Mapping) -> tuple[np.ndarray, np.ndarray]:
+    """Return scale and location of each effect; 0 without a location."""
     location = pt.zeros(()) if own.location is None else own.location
-    found = evaluate([own.scale, location], values)
-    return tuple(np.broadcast_to(x, shape) for x in found)
+    found, shape = evaluate([own.scale, location], values), np.shape(values[own.var])
+    scale, location = (np.broadcast_to(x, shape).astype(float) for x in found)
+    return scale, location
 
 
 def _well_known(deviations: np.ndarray, I: np.ndarray, scale: np.ndarray) -> float:

@@ -60,14 +60,15 @@ class SecondOrder:
 
     def numbers(self, of):
         slope = of.anchor[0]
-        return {"anchor": of.anchor, "g": (slope * X - 2 * X) * X, "H": X * X}
+        g, G = (slope * X - 2 * X) * X, of.anchor_gradient
+        return {"anchor": of.anchor, "anchor_gradient": G, "g": g, "H": X * X}
 
-    def less_anchor(self, gradient, batch, numbers, on):
+    def corrected(self, gradient, batch, numbers, on):
         (rows,), (weight,) = batch.rows, batch.weights
         moved = batch.q - numbers["anchor"]
         expansion = weight * pt.sum(numbers["g"][rows] + numbers["H"][rows] * moved)
         whole = pt.sum(numbers["H"]) * moved
-        return gradient - on * (expansion - whole)
+        return gradient - on * (expansion - whole - numbers["anchor_gradient"])
 
 
 def test_a_control_variate_that_knows_second_derivatives(monkeypatch):
