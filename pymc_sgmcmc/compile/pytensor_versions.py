@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytensor
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor import subtensor
+from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.type import TensorType, integer_dtypes
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["ADDITIONS", "GATHERS", "indices_of_addition", "scan"]
+__all__ = ["ADDITIONS", "GATHERS", "indices_of_addition", "joined_parts", "scan"]
 
 
 def scan(step: Callable[..., Any], **kwargs: Any) -> list[TensorVariable]:
@@ -50,3 +51,13 @@ def indices_of_addition(node: Apply) -> list[TensorVariable] | None:
         return None
     arrays = [isinstance(x.type, TensorType) and x.type.dtype in integer_dtypes for x in indices]
     return indices if all(arrays) else None
+
+
+def joined_parts(node: Apply) -> tuple[int | None, list[Any]]:
+    """Return the axis along which a `Join` joins, and what it joins; None: it is not known."""
+    axis = getattr(node.op, "axis", None)
+    if axis is not None:  # PyTensor 3.3
+        return axis, list(node.inputs)
+    first, *parts = node.inputs
+    axis = get_underlying_scalar_constant_value(first, raise_not_constant=False)
+    return (None if isinstance(axis, Variable) else int(axis) % parts[0].type.ndim), parts

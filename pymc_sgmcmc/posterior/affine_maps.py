@@ -22,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.sparse import coo_array, csr_array, eye_array
 
 from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.compile.pytensor_versions import joined_parts
 from pymc_sgmcmc.compile.sparse_dot import SparseDot
 
 __all__ = ["Block", "jacobians"]
@@ -160,9 +161,11 @@ def _of_move(node: Apply, inputs: Sequence[np.ndarray], k: int) -> Block:
 
     The operation is performed on the numbers of the entries; those of other inputs have number 0.
     """
-    moved = range(isinstance(node.op, Join), len(inputs))
-    if not isinstance(node.op, Join | MakeVector):
-        moved = range(1)
+    moved = range(1)
+    if isinstance(node.op, Join):
+        moved = range(len(inputs) - len(joined_parts(node)[1]), len(inputs))
+    elif isinstance(node.op, MakeVector):
+        moved = range(len(inputs))
     n = np.size(inputs[k])
     if k not in moved or n > 2 ** np.finfo(node.outputs[0].dtype).nmant:
         raise NotImplementedError(f"the derivative of {node.op} in its input number {k}")

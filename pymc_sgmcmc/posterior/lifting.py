@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.pytensor_versions import GATHERS
+from pymc_sgmcmc.posterior.stacks import Stack, stacked
 from pymc_sgmcmc.rows.indices import entries_of
 
 __all__ = ["lifted"]
@@ -31,18 +34,39 @@ def lifted(graphs: Sequence[TensorVariable], vars: Sequence[Variable]) -> list[A
     """
     depends: set[Variable] = set(vars)
     found: dict[Variable, Any] = {}
+    stacks: dict[Variable, Stack] = {}
     for node in toposort(graphs):
         if depends.isdisjoint(node.inputs):
             continue
         depends.update(node.outputs)
         old, inputs = node.inputs, [found.get(x, x) for x in node.inputs]
+        parts = stacked(node, inputs, stacks)
+        if isinstance(parts, Stack):
+            stacks[node.outputs[0]] = Stack(parts.axis, [*map(_lifted, parts.parts)])
+            continue
+        if parts is not None:
+            found[node.outputs[0]] = _lifted(parts)
+            continue
         select = _selection(node, inputs)
         if select is not None:
             found[node.outputs[0]] = _inside(select, inputs[0])
         elif any(new is not x for new, x in zip(inputs, old, strict=True)):
             made = node.clone_with_new_inputs(inputs, strict=False).outputs
             found.update(zip(node.outputs, made, strict=True))
-    return [found.get(x, x) for x in graphs]
+    return _merged([found.get(x, x) for x in graphs])
+
+
+def _merged(graphs: Sequence[Any]) -> list[Any]:
+    """Return `graphs` in which what is computed twice is one variable."""
+    graph = FunctionGraph(outputs=list(graphs), clone=False)
+    MergeOptimizer().rewrite(graph)
+    return list(graph.outputs)
+
+
+def _lifted(x: Any) -> Any:
+    """Return `x` with its last operation inside, if that selects."""
+    select = None if x.owner is None else _selection(x.owner, x.owner.inputs)
+    return x if select is None else _inside(select, x.owner.inputs[0])
 
 
 def _inside(select: Select, whole: TensorVariable) -> TensorVariable:

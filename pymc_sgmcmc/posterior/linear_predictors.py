@@ -7,28 +7,22 @@ then needs only the slopes of each row's likelihood in the predictors at its anc
 can be kept, and one product with X maps a difference of slopes to a gradient in q.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import toposort
-from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
-from pytensor.tensor.basic import Alloc, Join, MakeVector
-from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Dot, Sum
-from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
-from pytensor.tensor.type import float_dtypes
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.sparse_dot import SparseDot
 from pymc_sgmcmc.model.log_density import flat_gradient, inside
+from pymc_sgmcmc.posterior.affine_ways import Ways
 from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
 from pymc_sgmcmc.posterior.lifting import lifted
 from pymc_sgmcmc.rows.groups import RowGroup
@@ -37,10 +31,6 @@ __all__ = ["Predictors", "find_predictors", "predictors_of", "predictors_of_entr
 
 Columns: TypeAlias = Sequence[Any]
 """Arrays or graphs, each with one number for each row."""
-
-_SUMS = Add | Sub | Neg | Identity | Cast
-_MOVES = (DimShuffle, Reshape, Subtensor, AdvancedSubtensor, Sum, Join, MakeVector, Alloc,
-          SpecifyShape)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +115,9 @@ class Predictors:
         return np.stack([*W.values()], axis=1)
 
     def pull(
-        self, slopes: Sequence[TensorVariable], coefficients: Mapping[Variable, TensorVariable],
+        self,
+        slopes: Sequence[TensorVariable],
+        coefficients: Mapping[Variable, TensorVariable],
         vars: Sequence[TensorVariable],
     ) -> TensorVariable:
         """Return the gradient, (D,), of a function with `slopes` in the predictors, (n,).
@@ -158,7 +150,9 @@ def find_predictors(
 ) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
     terms = lifted([inside(term) for term in group.terms], vars)
-    ways = _Ways(terms, vars, {data.slice for data in group.data}, coefficients=True)
+    slices = {data.slice for data in group.data}
+    terms = Ways(terms, vars, slices, coefficients=True).gathered(terms)
+    ways = Ways(terms, vars, slices, coefficients=True)
     n = group.data[0].slice.shape[group.data[0].axis]
 
     def by_row(x):
@@ -176,7 +170,7 @@ def predictors_of_entries(
     `shape`: of `term`, whose graph is elementwise where predictors are found.
     """
     terms = lifted([inside(term)], vars)
-    ways = _Ways(terms, vars, ())
+    ways = Ways(terms, vars, ())
 
     def by_entry(x):
         return pt.alloc(x, *shape or (1,))
@@ -186,7 +180,7 @@ def predictors_of_entries(
 
 def _found(
     terms: Sequence[Any],
-    ways: "_Ways",
+    ways: Ways,
     is_cut: Callable[[Any], bool],
     spread: Callable[[Any], Any],
     *,
@@ -201,11 +195,11 @@ def _found(
         return None
     inner = {row: Derivatives({row: pt.ones(())}, {}) for row in rows}
     for row in rows:
-        if row not in ways.affine:
-            scalars = ways.back([row], ways.is_scalar, through=(Elemwise, DimShuffle))
+        if not ways.is_linear(row):
+            value, scalars = ways.of_scalars(row)
             if scalars is None:
                 return None
-            inner[row] = expand(row.sum(), {x: (x, x.type()) for x in scalars}, curved=curved)
+            inner[row] = expand(value.sum(), scalars, curved=curved)
     energy = -pt.add(*map(pt.sum, terms), 0.0)
     whole = {x: spread(x) for x in rows}
     at = {x: (value, pt.tensor(dtype=x.dtype, shape=(None,) * value.type.ndim))
@@ -221,99 +215,3 @@ def _found(
         [x.ravel() if x.type.ndim > 1 else x for x in graphs]
         for graphs in (values, found.first.values(), curvatures)
     ))  # fmt: skip
-
-
-class _Ways:
-    """The paths from `vars` to `terms`: variables that depend on vars, are affine, or have rows.
-
-    `coefficients`: whether arrays without rows count as affine, whatever they are of `vars`.
-    """
-
-    def __init__(
-        self,
-        terms: Sequence[Any],
-        vars: Sequence[TensorVariable],
-        slices: Iterable[Variable],
-        *,
-        coefficients: bool = False,
-    ):
-        self.depends, self.affine, self.of_rows = set(vars), set(vars), set(slices)
-        self._coefficients: set[Variable] = set()
-        for node in toposort(terms):
-            if not self.of_rows.isdisjoint(node.inputs):
-                self.of_rows.update(node.outputs)
-            through = [x for x in node.inputs if x in self.depends]
-            self.depends.update(node.outputs if through else [])
-            if not through:
-                continue
-            if self.affine.issuperset(through) and _is_linear(node, through):
-                self.affine.update(node.outputs)
-            elif coefficients and _is_array(node) and self.of_rows.isdisjoint(node.outputs):
-                self.affine.update(node.outputs)
-                self._coefficients.update(node.outputs)
-
-    def coefficients_of(self, graphs: Sequence[Variable]) -> list[Any]:
-        """Return the coefficients on which affine `graphs` depend, but for `vars`."""
-        ways, seen, found = [*graphs], set(), []
-        while ways:
-            x = ways.pop()
-            if x in seen or x not in self.depends:
-                continue
-            seen.add(x)
-            if x in self._coefficients:
-                found.append(x)
-            elif x.owner is not None:
-                ways += x.owner.inputs
-        return found
-
-    def is_row(self, x: Variable) -> bool:
-        """Return whether `x` has a number of each row, affine in vars, or one for all rows."""
-        one = all(x.type.broadcastable)
-        if x.type.ndim > 1:
-            return False
-        return not one and x in self.affine if x in self.of_rows else one
-
-    def is_entry(self, x: Variable) -> bool:
-        """Return whether `x` is affine in vars, or one number for all entries."""
-        return x in self.affine or all(x.type.broadcastable)
-
-    def is_scalar(self, x: Variable) -> bool:
-        return x in self.affine and all(x.type.broadcastable)
-
-    def back(self, ends, is_cut: Callable, through: tuple[type, ...]) -> list[Variable] | None:
-        """Go back from `ends` to variables that `is_cut`; None if other operations are met."""
-        ways, seen, found = [*ends], set(), []
-        while ways:
-            x = ways.pop()
-            # Derivatives do not pass through variables that are not floats, such as conditions.
-            if x not in self.depends or x in seen or x.dtype not in float_dtypes:
-                continue
-            seen.add(x)
-            if is_cut(x):
-                found.append(x)
-            elif x.owner and isinstance(x.owner.op, through):
-                ways += x.owner.inputs
-            else:
-                return None
-        return found
-
-
-def _is_array(node: Apply) -> bool:
-    """Return whether the output of `node` has several floating-point numbers."""
-    (out, *_) = node.outputs
-    return out.dtype in float_dtypes and not all(getattr(out.type, "broadcastable", (True,)))
-
-
-def _is_linear(node: Apply, through: Sequence[Variable]) -> bool:
-    """Return whether the outputs of `node` are affine in its inputs `through`."""
-    op = node.op
-    if node.outputs[0].dtype not in float_dtypes:
-        return False
-    if isinstance(op, Elemwise):
-        if isinstance(op.scalar_op, Mul):
-            return len(through) == 1
-        divides = isinstance(op.scalar_op, TrueDiv) and through == node.inputs[:1]
-        return divides or isinstance(op.scalar_op, _SUMS)
-    if isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot)):
-        return len(through) == 1
-    return isinstance(op, (*_MOVES, SparseDot))

@@ -114,9 +114,11 @@ class RowHessian:
         """Return the derivative of each predictor of rows of group k in each variable."""
         group = self._energy.groups[k]
         symbols = self._energy.coefficients.values()
-        given = self._energy.values_at(q) | dict(
-            zip(self._inputs[k], group.batch(rows), strict=True)
-        ) | dict(zip(symbols, self._energy.coefficients_at(q), strict=True))
+        given = (
+            self._energy.values_at(q)
+            | dict(zip(self._inputs[k], group.batch(rows), strict=True))
+            | dict(zip(symbols, self._energy.coefficients_at(q), strict=True))
+        )
         return jacobians(self._values[k], self._vars, given)
 
 

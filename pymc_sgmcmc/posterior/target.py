@@ -15,16 +15,14 @@ from pymc_sgmcmc._utils.flat import entry_name
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.model.total_sizes import check_total_sizes
+from pymc_sgmcmc.posterior.effects import Effects
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation, Part
 from pymc_sgmcmc.posterior.exact_part import ExactPart
+from pymc_sgmcmc.posterior.find_effects import standardized_effects
 from pymc_sgmcmc.posterior.linear_predictors import predictors_of
 from pymc_sgmcmc.posterior.near_anchor import NearAnchor
-from pymc_sgmcmc.posterior.partial_centring import (
-    Effects,
-    PartialCentring,
-    standardized_effects,
-)
+from pymc_sgmcmc.posterior.partial_centring import PartialCentring
 from pymc_sgmcmc.rows.likelihoods import plan_likelihoods
 from pymc_sgmcmc.rows.model_terms import read_terms
 from pymc_sgmcmc.rows.sparse_designs import compiler_of
@@ -134,7 +132,8 @@ class Target:
         groups = self.likelihoods.groups
         terms = [*self.likelihoods.exact, *(term for group in groups for term in group.terms)]
         slices = [data.slice for group in groups for data in group.data]
-        return standardized_effects(terms, self.vars, self.shapes, slices)
+        point = self.model_terms.point
+        return standardized_effects(terms, {var: point[var.name] for var in self.vars}, slices)
 
     def _use(self, effects: Sequence[Effects]) -> None:
         """Build the graphs of U in coordinates of these effects."""

@@ -21,6 +21,7 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc.compile.pytensor_versions import joined_parts
 from pymc_sgmcmc.compile.sparse_dot import SparseDot, SparsePull
 from pymc_sgmcmc.rows.selection import NotByRow, Selection, Steps, select_through
 
@@ -178,19 +179,13 @@ def _(op, x, axis, selection) -> Steps:
 
 @select_through.register(Join)
 def _(op, x, axis, selection) -> Steps:
-    along, parts = (op.axis, x.owner.inputs) if hasattr(op, "axis") else _joined(x)
-    if along is None or along % x.type.ndim == axis:
+    along, parts = joined_parts(x.owner)
+    if along is None or along == axis:
         raise NotByRow("its rows are joined from parts, as in a time series")
-    along %= x.type.ndim
     found = []
     for part in parts:
         found.append((yield part, axis))
     return pt.join(along, *found)
-
-
-def _joined(x):
-    along, *parts = x.owner.inputs
-    return _number(along), parts
 
 
 def _number(x) -> int | None:
