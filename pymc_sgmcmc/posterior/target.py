@@ -37,8 +37,8 @@ first order leave little noise, and those of second order cost 7 % of an inner s
 class Target:
     """U(q) = -log prior(q) - sum_k (N_k / n_k) sum_{i in batch k} log p(y_ki given q).
 
-    q is the flat vector of the unconstrained values of `vars`, or of coordinates in their place. The
-    prior is that of the whole model with its Jacobians, never scaled; k runs over groups of
+    q is the flat vector of the unconstrained values of `vars`, or of coordinates in their place.
+    The prior is that of the whole model with its Jacobians, never scaled; k runs over groups of
     likelihoods (observed variables, and Potentials that have a value for each row of data) that
     share their rows. Likelihoods that are not minibatched count as prior.
 

@@ -50,11 +50,11 @@ def informed(target: Target) -> Target:
         inform(own, found[own.var])
     needed = []
     for own in centred:
-        I = found[own.var]
+        known = found[own.var]
         (location,) = evaluate([own.location], values)
-        step = np.divide(slopes[own.var], I, out=np.zeros_like(I), where=I > 0)
+        step = np.divide(slopes[own.var], known, out=np.zeros_like(known), where=known > 0)
         is_one = all(own.scale.type.broadcastable)
-        if not is_one or _well_known(values[own.var] - location - step, I) < FEW:
+        if not is_one or _well_known(values[own.var] - location - step, known) < FEW:
             needed.append(own)
     return target.partially_centred(needed) if needed else target
 
@@ -112,11 +112,11 @@ def _gradient_of_likelihood(target: Target) -> Callable[[Vector], Vector]:
     return gradient
 
 
-def _well_known(deviations: np.ndarray, I: np.ndarray) -> float:
+def _well_known(deviations: np.ndarray, information: np.ndarray) -> float:
     """Return the number of effects that rows know better than their prior: each counts up to 1.
 
     Their one scale is estimated by moments (DerSimonian and Laird, 1986).
     """
-    excess = np.sum(I * deviations**2) - np.count_nonzero(I)
-    known = max(0.0, excess / max(np.sum(I), 1e-300)) * I
-    return float(np.sum((known / (1 + known)) ** 2))
+    excess = np.sum(information * deviations**2) - np.count_nonzero(information)
+    ratio = max(0.0, excess / max(np.sum(information), 1e-300)) * information
+    return float(np.sum((ratio / (1 + ratio)) ** 2))
