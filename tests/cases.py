@@ -110,10 +110,10 @@ def optimisers():
 
 
 @cache
-def built(case):
+def built(case, **arguments):
     """The model of the case and a step on it: for tests that leave both as they are."""
     with (model := case.model()):
-        return model, case.step()
+        return model, case.step(**arguments)
 
 
 BATCHES = ("batch_size", "batches")

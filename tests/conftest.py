@@ -16,32 +16,21 @@ os.environ.setdefault("NUMBA_OPT", "1")
 
 import pytensor
 import pytest
-from pytensor.link.c.op import ExternalCOp
 
+from tests.quick_pytensor import hasten
 from tests.tiers import Compilations, sort_into_tiers
 
 precompile()
-gc.set_threshold(2_000_000, 20, 50)  # the collector took a fifth of the time
-pytensor.config.traceback__limit = 0  # where each variable of a graph was made
+# The collector took a fifth of the time to free the cycles of graphs. What a worker leaves is 100
+# bytes an object: 1.5 GB until it collects, and most workers are done before.
+gc.set_threshold(15_000_000, 20, 50)
 pytensor.config.on_opt_error = "raise"  # else a failed rewrite is a traceback on the user's screen
-
-read, known = ExternalCOp.load_c_code, {}
-
-
-def load_c_code(operation, files):
-    """Read files of C code once: PyTensor 2 does for each `DimShuffle`, a tenth of the time."""
-    if (key := (type(operation), *files)) not in known:
-        read(operation, files)
-        known[key] = operation.func_codes, operation.code_sections
-    operation.func_codes, operation.code_sections = known[key]
+hasten()
 
 
-ExternalCOp.load_c_code = load_c_code
-
-
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True, scope="session")
 def frozen_heap():
-    """What PyMC imports, and earlier files leave, is not searched for cycles again and again."""
+    """What PyMC imports is not searched for cycles again and again."""
     gc.collect()
     gc.freeze()
 

@@ -1,9 +1,13 @@
 """Whole graphs as one function in C, whose compiled code is used again where graphs are alike."""
 
+from ast import literal_eval
+
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
+from pytensor.link.c.op import COp
 
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.c_linker import OneFunction
@@ -24,6 +28,50 @@ def test_graphs_that_differ_in_the_order_of_outputs_and_constants_have_code_of_t
     for order in ((0, 1), (1, 0)):
         found = C.function([x], [outputs[i] for i in order])(np.array([5.0, 6.0]))
         np.testing.assert_array_equal(found, [values[i] for i in order])
+
+
+class Scaled(COp):
+    """A number by a factor that is in the code beside the function alone."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        raise NotImplementedError
+
+    def c_support_code(self, **kwargs):
+        return f"static double pymc_sgmcmc_scaled(double x) {{ return {self.factor} * x; }}"
+
+    def c_code(self, node, name, inputs, outputs, sub):
+        (x,), (out,) = inputs, outputs
+        return f"""
+        Py_XDECREF({out});
+        {out} = (PyArrayObject*) PyArray_SimpleNew(0, NULL, NPY_FLOAT64);
+        if (!{out}) {{ {sub["fail"]} }}
+        *(double*) PyArray_DATA({out}) = pymc_sgmcmc_scaled(*(double*) PyArray_DATA({x}));
+        """
+
+    def c_code_cache_version(self):
+        return (1,)
+
+
+@pytest.mark.compiled
+def test_functions_that_differ_in_what_they_call_have_code_of_their_own():
+    x = pt.dscalar("x")
+    for factor in (2, 3):
+        assert C.function([x], [Scaled(factor)(x)])(np.array(5.0))[0] == 5.0 * factor
+
+
+def test_keys_of_compiled_code_hold_no_operations():
+    """A process reads those of all modules in the cache when it first compiles."""
+    x = pt.dvector("x")
+    with compiling():
+        linker = OneFunction().accept(FunctionGraph([x], [pt.exp(x) + np.arange(5.0)]))
+        key = linker.cmodule_key()
+    assert literal_eval(repr(key)) == key
 
 
 @pytest.mark.compiled

@@ -95,8 +95,7 @@ def test_what_numba_is_compared_on_has_the_operations_of_all_cases():
 @pytest.mark.compiled
 @typical
 def test_the_state_round_trips_in_the_midst_of_an_epoch(case):
-    with (model := case.model()):
-        step = case.step(batches="epochs")
+    model, step = built(case, batches="epochs")
     begin(step)
     start = model.initial_point()
     _, whole = walk(step, start, 10)
@@ -239,9 +238,8 @@ def test_a_seed_gives_the_draws_that_it_gave(case):
 @pytest.mark.compiled
 @typical
 @pytest.mark.parametrize("batches", ["random", "epochs"])
-def test_all_rows_are_seen(case, batches, model):
-    with model:
-        step = case.step(batches=batches, steps_per_draw=8)
+def test_all_rows_are_seen(case, batches):
+    _, step = built(case, batches=batches)
     begin(step)
     seen = [draw_rows_of(step, 8)[0] for _ in range(20)]
     assert all(rows.shape == (8, 5) for rows in seen)

@@ -34,7 +34,7 @@ from pymc_sgmcmc import (
 )
 from pymc_sgmcmc.saving.run_folder import read_segments
 from pymc_sgmcmc.saving.state_text import state_from_text, state_to_text
-from tests.cases import CASES, DEFAULTS, TYPICAL, regression, sample
+from tests.cases import CASES, DEFAULTS, TYPICAL, built, regression, sample
 from tests.helpers import change_part
 from tests.tiers import name_of, statistics_but
 
@@ -51,8 +51,9 @@ def assert_same_draws(actual, expected):
 
 def begun(case, folder, **kwargs):
     """A saved run of 13 draws, its step method, and the run of 40 draws that it is the start of."""
-    with case.model() as model:
-        step = Resumable(case.step(**kwargs), every=5)
+    model, step = built(case, **kwargs)
+    with model:
+        step = Resumable(step, every=5)
         whole = sample(step, draws=40, tune=6)
         save(sample(step, draws=13, tune=6), step, folder)
     return model, step, whole
@@ -194,8 +195,9 @@ def run_to_the_end(model, step, folder, draws, cores, *, group=False):
 def kill_often(tmp_path, kills, cores, seed, draws=400):
     """Kill processes that resume a run, at random moments; what each had saved must stay."""
     rng = np.random.default_rng(seed)
-    with regression() as model:
-        step = Resumable(DEFAULTS[1].step(), every=3)
+    model, step = built(DEFAULTS[1])
+    with model:
+        step = Resumable(step, every=3)
         whole = sample(step, draws=draws)
         start = sample(step, draws=4)
     folder, killed, lifetime, rounds = None, 0, 0.3, 0
@@ -469,8 +471,7 @@ def test_text_keeps_every_bit():
 @pytest.mark.compiled
 def test_a_state_of_another_step_method_does_not_fit(saved):
     _, step, _ = saved
-    with regression():
-        other = DEFAULTS[2].step()
+    _, other = built(DEFAULTS[2])
     text = state_to_text(step.methods[0].sampling_state)
     with pytest.raises(ValueError, match=r"does not fit|has fields"):
         other.sampling_state = state_from_text(text.replace("batch_states", "rows"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_sgmcmc import running_sums
-from tests.cases import DEFAULTS, TYPICAL, begin, draws, regression, sample, walk
+from tests.cases import DEFAULTS, TYPICAL, begin, built, draws, regression, sample, walk
 from tests.tiers import statistics_but
 
 
@@ -14,9 +14,9 @@ from tests.tiers import statistics_but
 @pytest.mark.parametrize("case", statistics_but([TYPICAL], DEFAULTS), ids=str)
 def test_the_sampling_state_pickles_and_goes_on(case):
     """ZarrTrace keeps `sampling_state` by pickle."""
-    model = regression()
+    model, step = built(case)
     with model:
-        step, twin = case.step(), case.step()
+        twin = case.step()
     begin(step)
     point, _ = walk(step, model.initial_point(), 4)
     state = pickle.loads(pickle.dumps(step.sampling_state))

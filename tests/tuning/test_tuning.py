@@ -61,6 +61,14 @@ def correlated():
     return model, np.linalg.solve(precision, x.T @ y), np.sqrt(np.diag(np.linalg.inv(precision)))
 
 
+@cache
+def untold():
+    """That model, and a step method on it without an argument."""
+    model, *_ = correlated()
+    with model:
+        return model, SGNHT()
+
+
 def tuned(step, **kwargs):
     settings = {"draws": 1000, "tune": 600, "chains": 4, "random_seed": 1}
     return sample(step, **(settings | kwargs))
@@ -82,7 +90,8 @@ def check_posterior(beta, mean, sd, slack=0.0):
 def test_no_argument_is_needed(sampler):
     model, mean, sd = correlated()
     with model:
-        idata = tuned(sampler(), draws=3000 if sampler in (SGLD, PSGLD, SGFS) else 1000)
+        step = untold()[1] if sampler is SGNHT else sampler()
+        idata = tuned(step, draws=3000 if sampler in (SGLD, PSGLD, SGFS) else 1000)
     check_posterior(draws(idata), mean, sd, slack=0.01)
     stats = idata.sample_stats
     assert (stats.predicted_bias <= 0.05).all() and (stats.decrement < 4).all()
@@ -150,9 +159,9 @@ def test_tuning_may_stop_at_any_draw(tune):
 
 @pytest.mark.compiled
 def test_windows_are_learned_from_when_they_are_over():
-    model, *_ = correlated()
+    model, step = untold()
     with model:
-        idata = tuned(SGHMC(), tune=400, draws=2, chains=1, discard_tuned_samples=False)
+        idata = tuned(step, tune=400, draws=2, chains=1, discard_tuned_samples=False)
     costs = np.diff(idata.warmup_sample_stats.tuning_gradients.values[0])
     ends = np.flatnonzero(costs > 10 * np.median(costs)) + 1
     assert list(ends) == [window_length(0), window_length(0) + window_length(1)]
@@ -207,11 +216,9 @@ def test_without_a_metric_the_noise_bounds_the_step_size():
 
 @pytest.mark.compiled
 def test_without_tuning_draws_it_is_refused():
-    model, *_ = correlated()
-    with model:
-        step = SGNHT()
-        with pytest.raises(SamplingError, match=r"step_size=None.* tune=0"):
-            sample(step, tune=0)
+    model, step = untold()
+    with model, pytest.raises(SamplingError, match=r"step_size=None.* tune=0"):
+        sample(step, tune=0)
 
 
 @pytest.mark.compiled
@@ -423,9 +430,9 @@ def test_gradients_far_away_are_finite():
 
 @pytest.mark.compiled
 def test_report():
-    model, *_ = correlated()
+    model, step = untold()
     with model:
-        idata = tuned(SGNHT(), tune=110, draws=5, chains=2)
+        idata = tuned(step, tune=110, draws=5, chains=2)
     header, *rows = report(idata).splitlines()
     names = ["chain", "h", "batch", "gradient", "noise", "condition", "decrement", "bias", "tuning"]
     assert header.split() == names
