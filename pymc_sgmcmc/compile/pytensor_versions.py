@@ -11,7 +11,8 @@ from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.type import TensorType, integer_dtypes
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["ADDITIONS", "GATHERS", "indices_of_addition", "joined_parts", "scan"]
+__all__ = ["ADDITIONS", "GATHERS", "indices_of_addition", "integer_of", "joined_parts",
+           "scan"]  # fmt: skip
 
 
 def scan(step: Callable[..., Any], **kwargs: Any) -> list[TensorVariable]:
@@ -59,5 +60,11 @@ def joined_parts(node: Apply) -> tuple[int | None, list[Any]]:
     if axis is not None:  # PyTensor 3.3
         return axis, list(node.inputs)
     first, *parts = node.inputs
-    axis = get_underlying_scalar_constant_value(first, raise_not_constant=False)
-    return (None if isinstance(axis, Variable) else int(axis) % parts[0].type.ndim), parts
+    axis = integer_of(first)
+    return (None if axis is None else axis % parts[0].type.ndim), parts
+
+
+def integer_of(x: Any) -> int | None:
+    """Return the value of an integer constant, in any form; None if `x` is not constant."""
+    value: Any = get_underlying_scalar_constant_value(x, raise_not_constant=False)
+    return None if isinstance(value, Variable) else int(value)

@@ -179,13 +179,16 @@ class Ways:
         inner = self._data_times(node)
         if inner is None:
             return None, x
-        parts = self._summands(inner, whole)
-        if parts[0] is None:
+        affine, rest = self._summands(inner, whole)
+        if affine is None:
             return None, x
-        return tuple(
-            None if part is None else node.op(*(part if y is inner else y for y in node.inputs))
-            for part in parts
-        )
+
+        def times(part: Any) -> Any:
+            return (
+                None if part is None else node.op(*(part if y is inner else y for y in node.inputs))
+            )
+
+        return times(affine), times(rest)
 
     def back(self, ends, is_cut: Callable, through: tuple[type, ...]) -> list[Variable] | None:
         """Go back from `ends` to variables that `is_cut`; None if other operations are met."""

@@ -54,9 +54,10 @@ class Effects(Protocol):
         I of each effect, of the shape of `var`.
     """
 
-    var: TensorVariable
-    information: SharedVariable
-
+    @property
+    def var(self) -> TensorVariable: ...
+    @property
+    def information(self) -> SharedVariable: ...
     @property
     def parents(self) -> set[Variable]:
         """Variables that the effects are scaled or moved by."""
@@ -76,10 +77,10 @@ class Effects(Protocol):
         """Return t, of the shape of `var`, at the `values` of variables."""
 
     def moved(self, values: Values, by: np.ndarray) -> np.ndarray:
-        """Return how far `var` has to move, that effects move `by`."""
+        """Return how far z has to move, that effects move `by`."""
 
     def pulled(self, values: Values, gradient: np.ndarray) -> np.ndarray:
-        """Return the gradient in effects, from the `gradient` in `var`."""
+        """Return the gradient in effects, from the `gradient` in z."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,7 @@ class ScaledEffects:
         return np.broadcast_to(scale, np.shape(values[self.var])).astype(float)
 
     def moved(self, values: Values, by: np.ndarray) -> np.ndarray:
-        return by if self.location is not None else by * self._inverse(values)
+        return by * self._inverse(values)
 
     def pulled(self, values: Values, gradient: np.ndarray) -> np.ndarray:
         return self.moved(values, gradient)
@@ -189,7 +190,8 @@ class CorrelatedEffects:
         return pt.stack(logs, axis=self.axis)
 
     def replacements(self, graphs: Sequence[Any]) -> dict[Variable, Any]:
-        z, effects = [], []
+        z: list[Any] = []
+        effects: list[Any] = []
         for k in range(self._size):
             w, location, ratio = self._part(self.var, k), self._location(z, k), self._ratio(k)
             own = w / pt.sqrt(1 + ratio)

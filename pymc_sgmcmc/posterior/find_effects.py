@@ -163,8 +163,8 @@ def _by_entry(x: Any, var: TensorVariable, moves: Moves) -> Any:
             return None
         axes = range(op.input_ndim)
         x = x.dimshuffle([order.index(axis) if axis in order else "x" for axis in axes])
-    axes = zip(x.type.broadcastable, var.type.broadcastable, strict=True)
-    return x if all(one or not of_var for one, of_var in axes) else None
+    pairs = zip(x.type.broadcastable, var.type.broadcastable, strict=True)
+    return x if all(one or not of_var for one, of_var in pairs) else None
 
 
 def _correlated(

@@ -50,9 +50,9 @@ class PartialCentring:
         """Return likelihoods and the other log-densities in coordinates, with the Jacobian."""
         if not self.effects:
             return tuple(groups), list(exact)
-        changed = [replace(group, terms=tuple(self._changed(group.terms))) for group in groups]
+        changed = [replace(group, terms=tuple(self.changed(group.terms))) for group in groups]
         jacobians = [own.log_jacobian for own in self.effects]
-        return tuple(changed), self._changed([*self._in_parts(exact), *self._in_parts(jacobians)])
+        return tuple(changed), self.changed([*self._in_parts(exact), *self._in_parts(jacobians)])
 
     def _in_parts(self, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
         """Return `terms` with those of correlated effects taken apart: one for each effect."""
@@ -67,7 +67,7 @@ class PartialCentring:
                 found.append(term)
         return found
 
-    def _changed(self, graphs: Sequence[Any]) -> list[Any]:
+    def changed(self, graphs: Sequence[Any]) -> list[Any]:
         """Return graphs of values as graphs of coordinates."""
         for own in self.effects:
             replacements = own.replacements(graphs)
@@ -84,7 +84,7 @@ class PartialCentring:
 
     @cached_property
     def _to_values(self) -> Callable[[np.ndarray], np.ndarray]:
-        return self._function(self._changed(self._vars))
+        return self._function(self.changed(self._vars))
 
     @cached_property
     def _of_values(self) -> Callable[[np.ndarray], np.ndarray]:

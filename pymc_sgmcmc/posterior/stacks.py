@@ -15,7 +15,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.subtensor import Subtensor
 
-from pymc_sgmcmc.compile.pytensor_versions import GATHERS, joined_parts
+from pymc_sgmcmc.compile.pytensor_versions import GATHERS, integer_of, joined_parts
 from pymc_sgmcmc.rows.indices import entries_of, is_whole
 
 __all__ = ["Stack", "stacked"]
@@ -56,8 +56,8 @@ def stacked(node: Apply, inputs: Sequence[Any], stacks: dict[Any, Stack]) -> Sta
 
 
 def _joined(node: Apply, inputs: Sequence[Any]) -> Stack | None:
-    axis, parts = joined_parts(node)
-    parts = inputs[len(inputs) - len(parts) :]
+    axis, joined = joined_parts(node)
+    parts = inputs[len(inputs) - len(joined) :]
     if axis is None or not all(part.type.broadcastable[axis] for part in parts):
         return None
     return Stack(axis, [_without_axis(part, axis) for part in parts])
@@ -116,9 +116,9 @@ def _selected(node: Apply, stack: Stack) -> Stack | Variable | None:
     if entries is None or len(entries) != 2:
         return None
     own, other = entries[stack.axis], entries[1 - stack.axis]
-    number = getattr(own, "data", None)
-    if number is not None and not isinstance(own, slice) and getattr(number, "ndim", 0) == 0:
-        return _entries(stack.parts[int(number)], other)
+    number = None if isinstance(own, slice) or own.type.ndim else integer_of(own)
+    if number is not None:
+        return _entries(stack.parts[number], other)
     if is_whole(own) and node.outputs[0].type.ndim == 2:
         return Stack(stack.axis, [_entries(part, other) for part in stack.parts])
     return None

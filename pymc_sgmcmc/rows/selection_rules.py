@@ -3,13 +3,12 @@
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
     Join,
     Split,
-    get_underlying_scalar_constant_value,
 )
 from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
@@ -21,7 +20,7 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.pytensor_versions import joined_parts
+from pymc_sgmcmc.compile.pytensor_versions import integer_of, joined_parts
 from pymc_sgmcmc.compile.sparse_dot import SparseDot, SparsePull
 from pymc_sgmcmc.rows.selection import NotByRow, Selection, Steps, select_through
 
@@ -91,7 +90,7 @@ def _(op, x, axis, selection) -> Steps:
 @select_through.register(ArgSortOp)
 def _(op, x, axis, selection) -> Steps:
     whole, along = x.owner.inputs[:2]
-    number = _number(along)
+    number = integer_of(along)
     if number is None or number % whole.type.ndim == axis:
         raise NotByRow("all rows are sorted together")
     return rebuilt(x, [(yield whole, axis), *x.owner.inputs[1:]])
@@ -188,16 +187,10 @@ def _(op, x, axis, selection) -> Steps:
     return pt.join(along, *found)
 
 
-def _number(x) -> int | None:
-    """Return the value of an integer constant, in any form; None if `x` is not constant."""
-    value = get_underlying_scalar_constant_value(x, raise_not_constant=False)
-    return None if isinstance(value, Variable) else int(value)
-
-
 @select_through.register(Split)
 def _(op, x, axis, selection) -> Steps:
     whole, *how = x.owner.inputs
-    along = op.axis if hasattr(op, "axis") else _number(how[0])
+    along = op.axis if hasattr(op, "axis") else integer_of(how[0])
     if along is None or along % whole.type.ndim == axis:
         raise NotByRow("the rows are split")
     return rebuilt(x, [(yield whole, axis), *how])

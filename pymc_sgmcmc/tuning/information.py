@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
-from pymc_sgmcmc.posterior.effects import Effects, Values, inform
+from pymc_sgmcmc.posterior.effects import Effects, ScaledEffects, Values, inform
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.find_effects import centred_effects
 from pymc_sgmcmc.posterior.target import Target
@@ -35,54 +35,69 @@ scales of their own, which are not known where an effect is not."""
 def informed(target: Target) -> Target:
     """Return `target` in coordinates of its effects, where these need some.
 
-    `target` has none yet but those of standardized effects, whose information is zero and is set.
+    The information in its coordinates is zero so far, and is set.
     """
-    standardized = target.centring.effects
+    own, known = target.centring.effects, {own.var for own in target.centring.effects}
     centred = centred_effects(target.model, target.vars, target.shapes)
-    if not standardized and not centred:
+    centred = [one for one in centred if one.var not in known]
+    if not own and not centred:
         return target
-    effects: list[Effects] = [*standardized, *centred]
     with np.errstate(all="ignore"):
         q = adam(target, target.initial, np.random.default_rng(0), rate=0.3)
-        values = target.energy.values_at(q)
-        slopes, found = _likelihood(target, q, effects, values)
-    for own in effects:
-        inform(own, found[own.var])
-    needed = []
-    for own in centred:
-        known = found[own.var]
-        (location,) = evaluate([own.location], values)
-        step = np.divide(slopes[own.var], known, out=np.zeros_like(known), where=known > 0)
-        is_one = all(own.scale.type.broadcastable)
-        if not is_one or _well_known(values[own.var] - location - step, known) < FEW:
-            needed.append(own)
-    return target.partially_centred(needed) if needed else target
+        values = target.energy.values_at(target.centring.values(q))
+        slopes, found = _likelihood(target, q, centred, values)
+        needed = [one for one in centred if _is_tied(one, values, slopes[one.var], found[one.var])]
+    if needed:
+        # What was measured in a funnel may be far off.
+        return informed(target.partially_centred(needed))
+    for one in own:
+        inform(one, found[one.var])
+    return target
+
+
+def _is_tied(
+    own: ScaledEffects, values: Values, slope: np.ndarray, information: np.ndarray
+) -> bool:
+    """Return whether centred effects are tied to a scale that is not known well.
+
+    `slope`: first derivatives of the likelihood's energy, by effect.
+    """
+    if not all(own.scale.type.broadcastable):
+        return True
+    (location,) = evaluate([own.location], values)
+    step = np.divide(slope, information, out=np.zeros_like(slope), where=information > 0)
+    return _well_known(values[own.var] - location - step, information) < FEW
 
 
 ByVariable: TypeAlias = dict[TensorVariable, np.ndarray]
 
 
 def _likelihood(
-    target: Target, q: Vector, effects: Sequence[Effects], values: Values
+    target: Target, q: Vector, centred: Sequence[Effects], values: Values
 ) -> tuple[ByVariable, ByVariable]:
     """Return first and second derivatives of the likelihood's energy in effects, by variable.
 
     The second ones are means over random signs v of v H v, entry by entry (Bekas et al., 2007):
-    exact where no row has two effects. `values`: of the variables at `q`.
+    exact where no row has two effects. `centred`: variables that are effects themselves, beside
+    those that `target` has in coordinates. `values`: of the variables at `q`.
     """
     gradient, at = _gradient_of_likelihood(target), target.energy.coordinates()
+    effects, themselves = [*target.centring.effects, *centred], {own.var for own in centred}
     sizes = [np.sqrt(np.mean(own.deviations(values) ** 2)) for own in effects]
     rng, slope, width = np.random.default_rng(1), gradient(q), WIDTH * min(sizes)
 
     def pulled(own: Effects, g: Vector) -> np.ndarray:
-        return own.pulled(values, g[at[own.var]].reshape(np.shape(values[own.var])))
+        g = g[at[own.var]].reshape(np.shape(values[own.var]))
+        return g if own.var in themselves else own.pulled(values, g)
 
     found = {own.var: np.zeros(np.shape(values[own.var])) for own in effects}
     for _ in range(PROBES):
         signs = {x: 2.0 * rng.integers(2, size=np.shape(total)) - 1 for x, total in found.items()}
         moved = q.copy()
         for own in effects:
-            moved[at[own.var]] += np.ravel(own.moved(values, width * signs[own.var]))
+            by = width * signs[own.var]
+            by = by if own.var in themselves else own.moved(values, by)
+            moved[at[own.var]] += np.ravel(by)
         change = (gradient(moved) - slope) / width
         for own in effects:
             found[own.var] += signs[own.var] * pulled(own, change) / PROBES
@@ -95,9 +110,11 @@ def _likelihood(
 def _gradient_of_likelihood(target: Target) -> Callable[[Vector], Vector]:
     """Return the gradient in q of minus the log-likelihood, minibatched and not, on all rows."""
     batched = {name for group in target.groups for name in group.likelihoods}
+    joined = [one for one in target.likelihoods.joined if one.variable.name in batched]
+    batched |= {rv.name for one in joined for rv in one.members}
     others = [*target.model.observed_RVs, *target.model.potentials]
     exact = [target.terms[v] for v in others if v.name not in batched]
-    energy = EnergyGraph(target.vars, target.shapes, exact, ())
+    energy = EnergyGraph(target.vars, target.shapes, target.centring.changed(exact), ())
     q = pt.vector("q", dtype=pytensor.config.floatX, shape=(target.size,))
     function = interpreted([q], [energy.estimator()(q, {}, [])[1]]) if exact else None
 
