@@ -31,7 +31,7 @@ from pymc_sgmcmc.compile.evaluate import evaluate
 
 __all__ = ["CorrelatedEffects", "Effects", "ScaledEffects", "inform", "products_with"]
 
-TINY = 1e-8
+TINY = 1e-30
 """Scale, relative to others of the same variable, below which rows say nothing of an effect."""
 
 Values = Mapping[Any, np.ndarray]
