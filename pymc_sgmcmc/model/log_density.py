@@ -28,6 +28,7 @@ __all__ = [
     "is_elementwise",
     "is_minus_infinity",
     "log_density_terms",
+    "pulled_back",
     "stabilized",
 ]
 
@@ -98,13 +99,27 @@ def is_minus_infinity(variable: TensorVariable) -> bool:
     return is_number and bool(np.isneginf(value))
 
 
-def flat_gradient(
-    value: TensorVariable | None,
-    vars: Sequence[TensorVariable],
-    known: Mapping[TensorVariable, TensorVariable] | None = None,
+def flat_gradient(value: TensorVariable, vars: Sequence[TensorVariable]) -> TensorVariable:
+    """Return the gradient in `vars`, (d,), of `value`."""
+    return _flat(pt.grad(value, list(vars), disconnected_inputs="ignore"))
+
+
+def pulled_back(
+    gradients: Mapping[TensorVariable, TensorVariable], vars: Sequence[TensorVariable]
 ) -> TensorVariable:
-    """Return the gradient in `vars`, (d,), of `value`, or from `known` gradients by variable."""
-    gradients = pt.grad(value, list(vars), known_grads=known, disconnected_inputs="ignore")
+    """Return the gradient in `vars`, (d,), of a function with `gradients` in functions of these.
+
+    The functions may be functions of each other. (PyTensor's `known_grads` and `Lop` would take the
+    gradient of the inner one as all that there is of it.)
+    """
+    symbols = {gradient.type(): gradient for gradient in gradients.values()}
+    products = [x * symbol for x, symbol in zip(gradients, symbols, strict=True)]
+    total = pt.add(0.0, *map(pt.sum, products))
+    found = _flat(pt.grad(total, list(vars), disconnected_inputs="ignore"))
+    return clone_replace(found, symbols, rebuild_strict=False)
+
+
+def _flat(gradients: Sequence[TensorVariable]) -> TensorVariable:
     return pt.concatenate([gradient.ravel() for gradient in gradients])
 
 

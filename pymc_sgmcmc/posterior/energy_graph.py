@@ -10,7 +10,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.evaluate import evaluate
-from pymc_sgmcmc.model.log_density import flat_gradient, inside, stabilized
+from pymc_sgmcmc.model.log_density import flat_gradient, inside, pulled_back, stabilized
 from pymc_sgmcmc.posterior.linear_predictors import Predictors
 from pymc_sgmcmc.rows.groups import RowGroup
 
@@ -133,7 +133,7 @@ class EnergyGraph:
         for x in self.coefficients:
             known[x] = gradient[start : start + x.size].reshape(x.shape).astype(x.dtype)
             start = start + x.size
-        return gradient[: self.size] + flat_gradient(None, self.vars, known)
+        return gradient[: self.size] + pulled_back(known, self.vars)
 
     def with_coefficients(self, q: TensorVariable) -> TensorVariable:
         """Return q and its coefficients, (D,)."""

@@ -21,7 +21,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.model.log_density import flat_gradient, inside
+from pymc_sgmcmc.model.log_density import inside, pulled_back
 from pymc_sgmcmc.posterior.affine_ways import Ways
 from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
 from pymc_sgmcmc.posterior.lifting import lifted
@@ -127,8 +127,8 @@ class Predictors:
         """
         values = clone_replace(list(self.values), coefficients, rebuild_strict=False)
         pairs = zip(values, slopes, strict=True)
-        known = {value: slope.astype(value.dtype) for value, slope in pairs}
-        free = flat_gradient(None, [*vars, *coefficients.values()], known)
+        slopes_of = {value: slope.astype(value.dtype) for value, slope in pairs}
+        free = pulled_back(slopes_of, [*vars, *coefficients.values()])
         (found,) = clone_replace([free], {own: x for x, own in coefficients.items()})
         return found
 

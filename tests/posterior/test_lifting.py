@@ -33,6 +33,12 @@ GRAPHS = {
     "one number": (z * t)[2:3],
     "transposed": (m * t).T[h],
     "twice": ((m * r)[g] * 2)[:, 1],
+    "a stack": pt.stack([z * t, pt.exp(z)])[1, g],
+    "a stack, and more": (1 + t * pt.stack([z * t, pt.exp(z)]))[0, g],
+    "a stack of columns": pt.stack([z * t, pt.exp(z)], axis=1)[g, 0],
+    "a stack, turned": (2 * pt.stack([z * t, pt.exp(z)])).T[g, 1],
+    "a stack, summed": (pt.stack([z * t, pt.exp(z)], axis=1)[g] * m[1, :2]).sum(axis=1),
+    "a stack, spread": pt.alloc(pt.stack([z * t, pt.exp(z)]), 2, 4)[1, g],
     "a new axis": (m * r)[:, None, h],
 }
 

@@ -58,8 +58,17 @@ def vectors():
     pm.MvNormal("y", pm.Normal("a", shape=3), np.eye(3), observed=X)
 
 
-FOUND = {linear: 2, by_hand: 1, grouped: 1, two_scales: 2, not_centred: 3}
-NOT_FOUND = [product, network, vectors]
+def in_one_another():
+    a = pm.Normal("a", shape=K)[GROUP]
+    mu, sigma = a + X[:, 0] * pm.Normal("b"), pm.math.exp(a / 2 + pm.Normal("c"))
+    pm.Normal("y", mu * pm.math.exp(a), sigma, observed=Y)
+
+
+FOUND = {
+    linear: 2, by_hand: 1, grouped: 1, two_scales: 2, not_centred: 3, product: 1,
+    in_one_another: 3,
+}  # fmt: skip
+NOT_FOUND = [network, vectors]
 
 
 def target_of(build, **settings):
@@ -83,6 +92,18 @@ def test_they_are_found(build):
     assert len(predictors) == FOUND[build]
     slopes = slopes_at(target, rng(5).normal(size=target.size) / 3)
     assert slopes.shape == (N, FOUND[build]) and slopes.std(axis=0).min() > 0.1
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("build", FOUND)
+def test_the_gradient_through_them(build):
+    """Predictors may be functions of each other: a, and a + b x."""
+    target = target_of(build)
+    q = rng(5).normal(size=target.size) / 3
+    steps = 1e-5 * np.eye(len(q))
+    values = [[target.value_and_gradient(q + sign * e)[0] for sign in (1, -1)] for e in steps]
+    expected = np.diff(values)[:, 0] / -2e-5
+    np.testing.assert_allclose(target.value_and_gradient(q)[1], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.compiled

@@ -1,0 +1,294 @@
+"""Effects in coordinates of their own: the same posterior, and its derivatives there."""
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_sgmcmc.posterior.target
+from pymc_sgmcmc.posterior.effects import CorrelatedEffects, ScaledEffects
+from pymc_sgmcmc.posterior.find_effects import centred_effects
+from pymc_sgmcmc.posterior.target import Target
+from tests.helpers import INTERPRETED
+from tests.posterior.test_second_order import estimates, partition
+
+N, G, K = 24, 5, 3
+
+
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+GROUP = rng(0).integers(G, size=N)
+X, Y = rng(1).normal(size=(N, K)), rng(2).normal(size=N)
+
+
+def one_scale():
+    z = pm.Normal("z", shape=G)
+    pm.Normal("y", (pm.Normal("m") + pm.HalfNormal("t") * z)[GROUP], 1.0, observed=Y)
+
+
+def scale_after_selection():
+    z, t = pm.Normal("z", shape=G), pm.HalfNormal("t")
+    pm.Normal("y", z[GROUP] * X[:, 0] * t, pm.HalfNormal("s"), observed=Y)
+
+
+def two_of_a_group():
+    u, v = pm.Normal("u", shape=G), pm.StudentT("v", nu=4, shape=G)
+    p = pm.Normal("m") + (pm.HalfNormal("tu") * u)[GROUP]
+    p = p + (pm.Normal("n") + pm.HalfNormal("tv") * v[GROUP]) * X[:, 1]
+    pm.Bernoulli("y", logit_p=p, observed=Y > 0)
+
+
+def scales_of_coefficients():
+    z, local = pm.Normal("z", shape=K), pm.HalfCauchy("local", 1, shape=K)
+    pm.Normal("y", X @ (z * local * pm.HalfCauchy("t", 1)), 1.0, observed=Y)
+
+
+def spectrum():
+    length, b = pm.LogNormal("length"), pm.Normal("b", shape=K)
+    scales = pm.math.exp(-(np.arange(K) ** 2) * length**2 / 4)[:, None]
+    mu = (X @ (b[:, None] * scales))[:, 0]
+    pm.Normal("y", mu, pm.HalfNormal("s"), observed=Y)
+
+
+def _correlated(made):
+    chol, *_ = pm.LKJCholeskyCov("L", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0))
+    effects = made(chol)
+    pm.Normal("y", effects[GROUP, 0] + effects[GROUP, 1] * X[:, 0], 1.0, observed=Y)
+
+
+def correlated():
+    _correlated(lambda chol: (chol @ pm.Normal("z", shape=(2, G))).T)
+
+
+def correlated_by_group():
+    mean = pm.Normal("mean", shape=2)
+    _correlated(lambda chol: mean + pm.Normal("z", shape=(G, 2)) @ chol.T)
+
+
+def correlated_turned():
+    _correlated(lambda chol: (chol @ pm.Normal("z", shape=(G, 2)).T).T)
+
+
+def correlated_summed():
+    chol, *_ = pm.LKJCholeskyCov("L", n=3, eta=1, sd_dist=pm.Exponential.dist(1.0))
+    effects = pm.Normal("z", shape=(G, 3)) @ chol.T
+    pm.Normal("y", (effects[GROUP] * X).sum(axis=1), pm.HalfNormal("s"), observed=Y)
+
+
+STANDARDIZED = {
+    one_scale: ["z"], scale_after_selection: ["z"], two_of_a_group: ["u", "v"],
+    scales_of_coefficients: ["z"], spectrum: ["b"],
+    correlated: ["z"], correlated_by_group: ["z"], correlated_turned: ["z"],
+    correlated_summed: ["z"],
+}  # fmt: skip
+
+
+def centred():
+    a = pm.Normal("a", pm.Normal("m"), pm.HalfNormal("t"), shape=G)
+    pm.Normal("y", a[GROUP], pm.HalfNormal("s"), observed=Y)
+
+
+def nested():
+    school = pm.Normal("school", 0, pm.HalfNormal("t", 1), shape=2)
+    sd = pm.HalfNormal("u", 1)
+    of_class = pm.StudentT("class", nu=5, mu=school[np.arange(G) % 2], sigma=sd, shape=G)
+    pm.Poisson("y", pm.math.exp(of_class[GROUP]), observed=np.arange(N) % 4)
+
+
+def exact_rows():
+    theta = pm.Laplace("theta", pm.Normal("m"), pm.HalfCauchy("t", 5), shape=4)
+    pm.Normal("few", theta, np.array([1.0, 2.0, 3.0, 4.0]), observed=np.arange(4.0))
+
+
+CENTRED = {centred: ["a"], nested: ["class", "school"], exact_rows: ["theta"]}
+
+
+@cache
+def model_of(build):
+    with pm.Model() as model:
+        build()
+    return model
+
+
+def backend_of(build):
+    return None if is_correlated(build) else INTERPRETED
+
+
+@cache
+def plain(build):
+    model = model_of(build)
+    return Target(model, model.continuous_value_vars, backend=backend_of(build))
+
+
+@cache
+def target_of(build):
+    """In coordinates, with information at random."""
+    model = model_of(build)
+    settings = {"batch_size": None if build is exact_rows else 6, "backend": backend_of(build)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
+        target = Target(
+            model, model.continuous_value_vars, with_predictors=True, partial_centring=True,
+            **settings,
+        )  # fmt: skip
+        if build in CENTRED:
+            found = centred_effects(target.model, target.vars, target.shapes)
+            target = target.partially_centred(found)
+    for k, own in enumerate(target.centring.effects):
+        own.information.set_value(rng(k).gamma(1, 3, size=own.information.get_value().shape))
+    return target
+
+
+def is_correlated(build):
+    return build.__name__.startswith("correlated")
+
+
+# Their graphs have more operands than PyTensor interprets.
+BUILDS = [
+    pytest.param(build, marks=pytest.mark.compiled) if is_correlated(build) else build
+    for build in [*STANDARDIZED, *CENTRED]
+]
+
+
+def points(target, number=1):
+    return target.initial + 0.4 * rng(9).normal(size=(number, target.size))
+
+
+def differences(function, q, width=1e-5):
+    steps = width * np.eye(len(q))
+    return np.array([(function(q + e) - function(q - e)) / (2 * width) for e in steps])
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_effects_are_found(build):
+    effects = target_of(build).centring.effects
+    names = sorted(own.var.name for own in effects)
+    assert names == sorted((STANDARDIZED | CENTRED)[build])
+    kind = CorrelatedEffects if is_correlated(build) else ScaledEffects
+    assert {type(own) for own in effects} == {kind}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_the_density_is_that_of_the_model_with_the_jacobian(build):
+    target, (q,) = target_of(build), points(target_of(build))
+    change = target.centring
+    values = change.values(q)
+    assert np.abs(values - q).max() > 0.05  # it does something
+    np.testing.assert_allclose(change.coordinates(values), q, rtol=1e-10, atol=1e-12)
+    sign, jacobian = np.linalg.slogdet(differences(change.values, q))
+    expected = plain(build).value_and_gradient(values)[0] - jacobian
+    assert sign > 0
+    np.testing.assert_allclose(target.value_and_gradient(q)[0], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_the_gradient(build):
+    target, (q,) = target_of(build), points(target_of(build))
+    expected = differences(lambda at: target.value_and_gradient(at)[0], q)
+    found = target.value_and_gradient(q)[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_second_derivatives(build):
+    """Those of rows and of the prior are sparse and exact, but for products by a matrix."""
+    target = target_of(build)
+    by_matrix = build in (scales_of_coefficients, spectrum)
+    assert target.is_structured == (not by_matrix and build is not exact_rows)
+    if not target.is_structured:
+        return
+    (q,) = points(target)
+    rows, (_, exact) = target.near_anchor.hessian(q), target.exact_part.mean(q[None])
+    expected = differences(lambda at: target.value_and_gradient(at)[1], q)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(rows + exact.toarray(), expected, rtol=0, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("build", [scales_of_coefficients, spectrum])
+def test_control_variates_in_coefficients(build, order):
+    """The mean over all batches is exact; a normal response with a known sd has no noise left."""
+    target = target_of(build)
+    assert target.energy.coefficients
+    c, q = points(target, 2)
+    found = np.array(estimates(target, order, c, q, partition(target)))
+    exact = target.value_and_gradient(q)[1]
+    scale = np.abs(exact).max()
+    np.testing.assert_allclose(found.mean(axis=0), exact, rtol=0, atol=1e-10 * scale)
+    is_exact = np.abs(found - exact).max() < 1e-9 * scale
+    assert is_exact == (build is scales_of_coefficients and order == 2)
+
+
+def test_the_gradient_at_an_anchor_in_coefficients():
+    """In q and in coefficients: X' (mu - y) for a normal response, with sd 1."""
+    target = target_of(scales_of_coefficients)
+    (q,) = points(target)
+    (coefficients,) = target.energy.coefficients_at(q)
+    found = target.anchor_gradient(q)
+    assert found.shape == (target.size + K,)
+    expected = X.T @ (X @ coefficients.ravel() - Y)
+    np.testing.assert_allclose(found[target.size :], expected, rtol=1e-9)
+    assert not found[: target.size].any()
+    H = target.near_anchor.hessian(q)
+    np.testing.assert_allclose(H[target.size :, target.size :], X.T @ X, rtol=1e-9)
+
+
+def two_scales():
+    z, t = pm.Normal("z", shape=G), pm.HalfNormal("t", shape=2)
+    pm.Normal("y", (t[0] * z)[GROUP] + t[1] * z[GROUP] * X[:, 0], 1.0, observed=Y)
+
+
+def alone_too():
+    z = pm.Normal("z", shape=G)
+    pm.Normal("y", (pm.HalfNormal("t") * z)[GROUP] + z[GROUP] * X[:, 0], 1.0, observed=Y)
+
+
+def scales_by_row():
+    z, t = pm.Normal("z", shape=G), pm.HalfNormal("t", shape=G)
+    pm.Normal("y", t[GROUP] * z[(GROUP + 1) % G], 1.0, observed=Y)
+
+
+def squared():
+    z = pm.Normal("z", shape=G)
+    pm.Normal("y", (z * z)[GROUP], 1.0, observed=Y)
+
+
+def by_data():
+    z = pm.Normal("z", shape=G)
+    pm.Normal("y", z[GROUP] * X[:, 0] + pm.Normal("m"), 1.0, observed=Y)
+
+
+def full_matrix():
+    A = pm.Normal("A", shape=(2, 2))
+    effects = A @ pm.Normal("z", shape=(2, G))
+    pm.Normal("y", effects[0, GROUP], 1.0, observed=Y)
+
+
+@pytest.mark.parametrize(
+    "build", [two_scales, alone_too, scales_by_row, squared, by_data, full_matrix]
+)
+def test_what_has_no_scale_of_its_own_is_left_alone(build):
+    target = target_of(build)
+    assert not any(own.var.name == "z" for own in target.centring.effects)
+    (q,) = points(target)
+    expected = differences(lambda at: target.value_and_gradient(at)[0], q)
+    np.testing.assert_allclose(target.value_and_gradient(q)[1], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_without_effects_keeps_its_values():
+    target = target_of(by_data)
+    (q,) = points(target)
+    assert target.centring.values(q) is q and target.centring.coordinates(q) is q
+
+
+def test_centred_effects_that_others_scale_are_not_ours():
+    with pm.Model() as model:
+        t = pm.HalfNormal("t")
+        a = pm.Normal("a", 0, t, shape=G)
+        pm.Normal("y", a[GROUP], 1.0, observed=Y)
+    vars = [model.rvs_to_values[a]]
+    assert centred_effects(model, vars, [(G,)]) == []
+    assert len(centred_effects(model, model.continuous_value_vars, [(), (G,)])) == 1
