@@ -72,8 +72,6 @@ class Target:
         d, the length of q.
     centring : PartialCentring
         Change between values and q.
-    initial : array, shape (d,)
-        q of the initial point.
     likelihoods : Likelihoods
         The plan for all likelihoods.
     decisions : list of Decision
@@ -146,11 +144,15 @@ class Target:
             found = predictors_of(self.groups, vars, curved=size >= CURVED_FROM or bool(effects))
         self.energy = EnergyGraph(vars, shapes, exact, self.groups, found)
         self.size = self.energy.size
-        values = [np.ravel(self.model_terms.point[var.name]) for var in vars]
-        self.initial = self.centring.coordinates(np.concatenate([np.zeros(0), *values]))
         self.near_anchor = None
         if found is not None and self.groups:
             self.near_anchor = NearAnchor(self.energy, lambda: self._evaluation, self.check_lengths)
+
+    @property
+    def initial(self) -> np.ndarray:
+        """Return q of the initial point, (d,)."""
+        values = [np.ravel(self.model_terms.point[var.name]) for var in self.vars]
+        return self.centring.coordinates(np.concatenate([np.zeros(0), *values]))
 
     @property
     def batch_sizes(self) -> list[int]:

@@ -60,8 +60,6 @@ def assemble(
     """
     refuse_exploration(algorithm, arguments)
     target = arguments.target(model, vars)
-    if arguments.tunes_coordinates:
-        target = informed(target)
     space = Space([manifold_of(model, var) for var in vars], target.shapes)
     algorithm = algorithm.in_setting(
         Setting(
@@ -75,12 +73,14 @@ def assemble(
     refuse(algorithm, arguments, target)
     if not algorithm.has_accept_step:
         refuse_without_gradient(target.terms, vars)
-    source = arguments.source(model, target)
     warn_about_deterministics(model, target.model)
     minibatched, blocked = bool(target.groups), arguments.blocked
     warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
     warn_about_row_latents(target.model_terms, vars)
 
+    if arguments.tunes_coordinates:
+        target = informed(target)
+    source = arguments.source(model, target)
     plan = arguments.plan(model, target)
     steps, tuner = int(arguments.steps_per_draw), None
     if arguments.tunes():

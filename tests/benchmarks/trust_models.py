@@ -193,10 +193,11 @@ def eight_schools(centred=False):
 
 
 def funnel(d=6):
-    """Neal's (2003): only its neck's logarithm, v, is compared."""
+    """Neal's (2003), without a word of its scale: only its neck's logarithm, v, is compared."""
     with pm.Model() as model:
         v = pm.Normal("v", 0, 3)
-        pm.Normal("x", 0, pm.math.exp(v / 2), shape=d - 1)
+        x = pm.Flat("x", shape=d - 1)
+        pm.Potential("prior_of_x", pm.logp(pm.Normal.dist(0, pm.math.exp(v / 2)), x))
     return Problem(model, np.array([3.0]), names=("v",))
 
 

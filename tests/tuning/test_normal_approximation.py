@@ -48,7 +48,7 @@ def target_of(build):
 
 def found(target, seed=0, start=0.0):
     rng = np.random.default_rng(seed)
-    point = target._initial + start + rng.uniform(-1, 1, size=target.size)
+    point = target.initial + start + rng.uniform(-1, 1, size=target.size)
     with np.errstate(all="ignore"):
         return nearest_normal(target, point, rng)
 
@@ -111,7 +111,7 @@ def test_a_scale_has_the_mass_and_not_the_mode(build):
 @pytest.mark.compiled
 def test_a_start_that_is_not_finite_is_said():
     target = target_of(centred)
-    point = target._initial.copy()
+    point = target.initial.copy()
     point[place(target, "t_log__")] = -800.0
     with np.errstate(all="ignore"):
         assert nearest_normal(target, point, np.random.default_rng(0)) is None
