@@ -276,12 +276,13 @@ for rows in SIZES:
 # ## Not centred, as bambi writes it
 #
 # With `tau * z` in place of the effects it is another geometry and the same posterior. bambi
-# writes `bought ~ ... + (1|store)` so.
+# writes `bought ~ ... + (1|store)` so. The sampler moves in coordinates that are neither, so that
+# the form hardly matters.
 #
-# bambi's own model is not run here. On the way to its sparse matrix bambi 0.21 makes one of rows
-# times groups, which would be 80 GB for a million rows. With 100,000 rows it can be built, but of
-# products with sparse matrices this package has no second derivatives yet: `tau` got 53 effective
-# draws of 2,000, and `check` raised an alarm. Index the effects by the store, as here.
+# bambi's own model can be sampled as it is, inside of `with model.backend.model:`. It is not run
+# here: on its way there bambi 0.21 makes a dense matrix of rows times groups, which would be 80 GB
+# for a million rows. Leave its option `SPARSE_DOT` off: of products with sparse matrices this
+# package has no second derivatives yet.
 
 # %%
 FEWER = SIZES[:3][-1]  # 100,000 rows
@@ -293,8 +294,7 @@ shared.round(4)
 right(*beside(not_centred, truth[FEWER]))
 
 # %% [markdown]
-# Right again, with fewer effective draws of `tau`: where most groups have ten rows or more,
-# centred is the better form.
+# Right again.
 #
 # ## Stores with few rows
 #

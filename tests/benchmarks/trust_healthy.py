@@ -28,12 +28,13 @@ PROBLEMS = {
     "Poisson regression": models.poisson,
     "Student-t": models.student,
     "eight schools": models.eight_schools,
+    "eight schools, centred": lambda: models.eight_schools(centred=True),
 }
 
 
 def tuned():
     """Each sampler, with no settings but enough steps between draws."""
-    steps = {"Student-t": (300, 60), "eight schools": (50, 10)}
+    steps = {"Student-t": (300, 60), "eight schools": (50, 10), "eight schools, centred": (50, 10)}
     for name, problem in PROBLEMS.items():
         most, few = steps.get(name, (20, 10))
         for sampler in (SGLD, SGHMC, SGNHT, Santa):
