@@ -32,8 +32,9 @@ __all__ = ["centred_effects", "standardized_effects"]
 LOCATION_AND_SCALE = (NormalRV, StudentTRV, LaplaceRV, LogisticRV)
 """Distributions whose last two parameters are a location and a scale."""
 
-MOST = 8
-"""Largest number of correlated effects of a group."""
+MOST = 2
+"""Largest number of correlated effects of a group. PyTensor 2 takes minutes to compile three: the
+graph of each holds those of the ones before it."""
 
 
 def centred_effects(
