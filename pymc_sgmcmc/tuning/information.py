@@ -103,7 +103,8 @@ def _likelihood(
             found[own.var] += signs[own.var] * pulled(own, change) / PROBES
     return (
         {own.var: pulled(own, slope) for own in effects},
-        {x: np.maximum(total, 0.0) for x, total in found.items()},
+        # Negative by chance, where many are tied: the size is right all the same.
+        {x: np.abs(total) for x, total in found.items()},
     )
 
 
