@@ -4,11 +4,11 @@ Effects are a = m + t z. Where a is sampled (centred), its prior depends on the 
 where rows say little of a. Where z is sampled, the rows depend on t: a thin curved ridge where they
 say much. With I the second derivative of the rows' energy in an effect, the coordinate
 
-    w = z sqrt(1 + t^2 I)                            where z is sampled
-    w = (a - m / (1 + t^2 I)) sqrt(1 + t^2 I) / t    where a is sampled
+    w = z r                             where z is sampled
+    w = (a - m / (1 + t^2 I)) r / t     where a is sampled,     r^2 = (1 + t^2 I) / (1 + I),
 
-has a conditional sd of about one, for any t and each effect by itself. It is z where I is small,
-and an effect in units of its sd where I is large. This is the partially non-centred parametrisation
+has a conditional sd that does not depend on t, for each effect by itself. It is z where I is small,
+and the effect itself where I is large. This is the partially non-centred parametrisation
 of Papaspiliopoulos, Roberts and Sköld (2007, section 4), with weights that follow t. The posterior
 is the same whatever I is, which therefore may be a rough guess.
 """
@@ -110,14 +110,14 @@ class ScaledEffects:
 
     @property
     def coordinate(self) -> TensorVariable:
-        root = pt.sqrt(1 + self._ratio)
+        root = pt.sqrt((1 + self._ratio) / (1 + self.information))
         if self.location is None:
             return self.var * root
         return (self.var - self.location / (1 + self._ratio)) * (root / self.scale)
 
     @property
     def log_jacobian(self) -> TensorVariable:
-        logs = -pt.log1p(self._ratio) / 2
+        logs = (pt.log1p(self.information) - pt.log1p(self._ratio)) / 2
         return logs if self.location is None else logs + pt.log(self.scale)
 
     @property
@@ -126,7 +126,7 @@ class ScaledEffects:
         return self.scale**2 * self.information
 
     def replacements(self, graphs: Sequence[Any]) -> dict[Variable, Any]:
-        z = self.var / pt.sqrt(1 + self._ratio)
+        z = self.var / pt.sqrt((1 + self._ratio) / (1 + self.information))
         if self.location is None:
             return {self.var: z}
         return {self.var: self.location / (1 + self._ratio) + self.scale * z}
@@ -181,12 +181,12 @@ class CorrelatedEffects:
         for k, own in enumerate(z):
             location, ratio = self._location(z, k), self._ratio(k)
             share = location * (ratio / (1 + ratio)) / self.factor[k, k]
-            found.append((own + share) * pt.sqrt(1 + ratio))
+            found.append((own + share) * self._root(k))
         return pt.stack(found, axis=self.axis)
 
     @property
     def log_jacobian(self) -> TensorVariable:
-        logs = [-pt.log1p(self._ratio(k)) / 2 for k in range(self._size)]
+        logs = [-pt.log(self._root(k)) for k in range(self._size)]
         return pt.stack(logs, axis=self.axis)
 
     def replacements(self, graphs: Sequence[Any]) -> dict[Variable, Any]:
@@ -194,7 +194,7 @@ class CorrelatedEffects:
         effects: list[Any] = []
         for k in range(self._size):
             w, location, ratio = self._part(self.var, k), self._location(z, k), self._ratio(k)
-            own = w / pt.sqrt(1 + ratio)
+            own = w / self._root(k)
             share = location * (ratio / (1 + ratio)) / self.factor[k, k]
             z.append(own if k == 0 else own - share)
             effect = self.factor[k, k] * own
@@ -236,6 +236,9 @@ class CorrelatedEffects:
 
     def _ratio(self, k: int) -> Any:
         return self.factor[k, k] ** 2 * self._part(self.information, k)
+
+    def _root(self, k: int) -> Any:
+        return pt.sqrt((1 + self._ratio(k)) / (1 + self._part(self.information, k)))
 
     def _location(self, z: Sequence[Any], k: int) -> Any:
         """Return what the first k - 1 effects of each group imply of number k."""
