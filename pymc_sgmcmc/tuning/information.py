@@ -48,7 +48,7 @@ def informed(target: Target) -> Target:
         slopes, found = _likelihood(target, q, centred, values)
         needed = [one for one in centred if _is_tied(one, values, slopes[one.var], found[one.var])]
     if needed:
-        # What was measured in a funnel may be far off.
+        # Measure anew, out of the funnel in which this measurement may be far off.
         return informed(target.partially_centred(needed))
     for one in own:
         inform(one, found[one.var])

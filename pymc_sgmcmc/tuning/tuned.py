@@ -26,9 +26,10 @@ class Tuned:
         Order of the control variate: 0 without, 1, or 2.
     is_svrg : bool
         Whether the centre of the control variate follows the chain (SVRG).
-    anchor, anchor_gradient : array, shape (d,)
-        Centre of the control variate, and the gradient of the minibatched part of U there, on all
-        rows.
+    anchor : array, shape (d,)
+        Centre of the control variate.
+    anchor_gradient : array, shape (D,)
+        The gradient of the minibatched part of U there, on all rows: see `Target.anchor_gradient`.
     noise : array, shape (d,)
         V, the variance of the gradient in each coordinate z.
     pace : array, shape (d,)
