@@ -21,9 +21,19 @@ from tests.quick_pytensor import hasten
 from tests.tiers import Compilations, sort_into_tiers
 
 precompile()
-# The collector took a fifth of the time to free the cycles of graphs. What a worker leaves is 100
-# bytes an object: 1.5 GB until it collects, and most workers are done before.
-gc.set_threshold(15_000_000, 20, 50)
+
+
+def objects_in_half_of_the_memory():
+    """Count the objects, of 130 bytes, in the share of a worker in half of the machine's memory."""
+    if not hasattr(os, "sysconf"):
+        return 10_000_000
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return memory // 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) // 130
+
+
+# The collector took a fifth of the time to free the cycles of graphs. Two workers leave 3.5 GB each
+# if they never collect, and are done before.
+gc.set_threshold(objects_in_half_of_the_memory(), 20, 50)
 pytensor.config.on_opt_error = "raise"  # else a failed rewrite is a traceback on the user's screen
 hasten()
 

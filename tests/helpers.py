@@ -18,7 +18,7 @@ from pymc_sgmcmc._utils.metric import identity
 from pymc_sgmcmc.chain.at_rest import draw_rows
 from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
-from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.backend import MULTIPLIED_OUT, Backend
 from pymc_sgmcmc.dynamics.noise_rules import Heating
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
@@ -26,7 +26,7 @@ from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.tuned import Plan
 from pymc_sgmcmc.tuning.tuner import Tuner
 
-PYTHON = Mode(linker="py", optimizer="fast_compile")
+PYTHON = Mode(linker="py", optimizer="fast_compile").excluding(*MULTIPLIED_OUT)
 AS_WRITTEN = Mode(linker="py", optimizer=None)
 """Without rewrites, which take most of the time: for the other side of a comparison."""
 INTERPRETED = Backend(compile_kwargs={"mode": PYTHON})
