@@ -16,7 +16,14 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.batch_limits import COSTS, largest_batch, largest_minibatch
 from pymc_sgmcmc.tuning.curvature import Visit, largest_curvature, steepest
 from pymc_sgmcmc.tuning.degenerate import not_finite
-from pymc_sgmcmc.tuning.gradient_noise import Gradient, RowNoise, measure_noise
+from pymc_sgmcmc.tuning.gradient_noise import (
+    SMALL,
+    WHERE_GRADIENTS_JUMP,
+    Gradient,
+    RowNoise,
+    measure_noise,
+)
+from pymc_sgmcmc.tuning.jumps import SHARE, rows_that_pass
 from pymc_sgmcmc.tuning.locate import PART
 from pymc_sgmcmc.tuning.tuned import Plan, Tuned
 
@@ -65,7 +72,10 @@ class Choice:
         `others`: values of other step methods' variables at each point; empty: the present values.
         """
         plan, coordinates = self.plan, tuned.coordinates
-        rows, present = self.target.fixed_rows(rng, PART), self.target.others_now()
+        rows, width = self.target.fixed_rows(rng, PART), None
+        if tuned.jumps:
+            rows, width = rows_that_pass(self.target, rng), SHARE
+        present = self.target.others_now()
 
         def visit(i: int) -> None:
             if others:
@@ -75,14 +85,14 @@ class Choice:
             _, g = self.target.value_and_gradient(coordinates.position(z), rows)
             return coordinates.metric.pull(g)
 
-        curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit)
+        curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit, width=width)
         longest = self._longest(curvature)
         if not tuned.in_first_window:
             # The step has to be stable wherever the chain went. In the first window, points are of
             # the first guess, whose tails the chain may never visit.
-            there = steepest(gradient, points, rng, CLOSE, visit)
+            there = steepest(gradient, points, rng, CLOSE, visit, width)
             largest_there = largest_curvature(
-                gradient, points[there], rng, visit=lambda i: visit(there[i])
+                gradient, points[there], rng, visit=lambda i: visit(there[i]), width=width
             )
             stable = self.algorithm.longest_step(max(1.0, curvature, largest_there))
             longest = min(longest, stable / 2)
@@ -116,7 +126,10 @@ class Choice:
         q = tuned.coordinates.position(points)
         gradients = self._gradients(tuned, q)
         precision = self.algorithm.noise_rule(np.inf, 1).precision
-        noises = measure_noise(self.target, tuned.coordinates, q, gradients, rng, precision, visit)
+        rows = WHERE_GRADIENTS_JUMP if tuned.jumps else SMALL
+        noises = measure_noise(
+            self.target, tuned.coordinates, q, gradients, rng, precision, visit, rows
+        )
         self._refuse_not_finite(q, noises)
         sizes = tuple(self.target.batch_sizes)
         found = {name: self._of(noise, sizes) for name, noise in noises.items()}

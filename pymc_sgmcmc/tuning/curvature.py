@@ -7,7 +7,16 @@ import pytensor
 
 from pymc_sgmcmc._utils.types import Array, Counts, Matrix, Vector
 
-__all__ = ["Visit", "equilibrated", "factor_of", "hessian", "largest_curvature", "stay", "steepest"]
+__all__ = [
+    "Gradient",
+    "Visit",
+    "equilibrated",
+    "factor_of",
+    "hessian",
+    "largest_curvature",
+    "stay",
+    "steepest",
+]
 
 Gradient = Callable[[Vector], Vector]
 Visit = Callable[[int], None]
@@ -73,18 +82,19 @@ def largest_curvature(
     rng: np.random.Generator,
     iterations: int = 8,
     visit: Visit = stay,
+    width: float | None = None,
 ) -> float:
     """Estimate the largest absolute eigenvalue of the Hessian at `points` (k, d).
 
     The method is power iteration. `gradient` and `points` are in coordinates in which the
-    posterior's sds are about one.
+    posterior's sds are about one. `width`: of the differences, to both sides.
     """
     largest = 0.0
     for i, point in enumerate(points):
         visit(i)
         v = rng.standard_normal(len(point))
         for _ in range(iterations):
-            product = _product(gradient, point, v)
+            product = _product(gradient, point, v, width)
             if product is None:
                 break
             v, largest = product, max(largest, float(np.linalg.norm(product)))
@@ -97,6 +107,7 @@ def steepest(
     rng: np.random.Generator,
     number: int,
     visit: Visit = stay,
+    width: float | None = None,
 ) -> Counts:
     """Return the indices of the `number` of `points` (k, d) with the largest curvature, (number,).
 
@@ -108,16 +119,16 @@ def steepest(
         visit(i)
         chance = rng.standard_normal(len(point))
         # The random direction has twice the length, so that the two cannot cancel.
-        product = _product(gradient, point, direction + 2 * chance / np.linalg.norm(chance))
+        product = _product(gradient, point, direction + 2 * chance / np.linalg.norm(chance), width)
         if product is not None:
             norms[i] = np.linalg.norm(product)
             direction = product / norms[i]
     return np.argsort(-norms, kind="stable")[:number]
 
 
-def _product(gradient: Gradient, point: Vector, v: Vector) -> Vector | None:
+def _product(gradient: Gradient, point: Vector, v: Vector, width: float | None) -> Vector | None:
     """Return the Hessian at `point` times `v` / |v|; None where it is zero or not finite."""
-    width = 0.05 if _coarse() else 1e-3
+    width = width or (0.05 if _coarse() else 1e-3)
     step = width * v / np.linalg.norm(v)
     with np.errstate(over="ignore", invalid="ignore"):
         product = (gradient(point + step) - gradient(point - step)) / (2 * width)

@@ -11,14 +11,14 @@ from pymc_sgmcmc._utils.types import Array, Counts, Vector
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import Visit, stay
 
-__all__ = ["Gradient", "RowNoise", "measure_noise"]
+__all__ = ["SMALL", "WHERE_GRADIENTS_JUMP", "Gradient", "RowNoise", "measure_noise"]
 
 BATCHES = 600
 """Number of small batches over all points; 8 a coordinate for a dense metric, if that is more."""
 SOME = 1000
 """Largest number of coordinates whose correlations are examined, where the metric is not dense."""
-SMALL = 16
-"""Number of rows in a small batch."""
+SMALL, WHERE_GRADIENTS_JUMP = 16, 1024
+"""Numbers of rows in a small batch. Of 1,000 rows, one may pass its kink."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +77,13 @@ def measure_noise(
     rng: np.random.Generator,
     precision: int = 1,
     visit: Visit = stay,
+    size: int = SMALL,
 ) -> dict[str, RowNoise]:
     """Measure the noise of gradients at `points` (k, d), in coordinates z, by name of a gradient.
 
     `precision`: multiple of the usual number of batches. `visit`: called with the number of each
-    point. A point at which a gradient, or its square, is not finite is left out.
+    point. A point at which a gradient, or its square, is not finite is left out. `size`: number of
+    rows in a batch.
     """
     dense = coordinates.metric.dense
     wanted = precision * (max(BATCHES, 8 * target.size) if dense else BATCHES)
@@ -89,11 +91,11 @@ def measure_noise(
     found: dict[str, list[_Covariance]] = {name: [] for name in gradients}
     left_out: dict[str, set[int]] = {name: set() for name in gradients}
     for k, n_rows in enumerate(target.check_lengths()):
-        size = int(min(SMALL, n_rows))
-        sums = {name: _Covariance(size) for name in gradients}
+        n = int(min(size, n_rows))
+        sums = {name: _Covariance(n) for name in gradients}
         for i, point in enumerate(points):
             visit(i)
-            batches = [rng.integers(n_rows, size=size) for _ in range(each)]
+            batches = [rng.integers(n_rows, size=n) for _ in range(each)]
             plain = np.array([target.row_gradient(point, k, rows) for rows in batches])
             for name, gradient in gradients.items():
                 with np.errstate(over="ignore", invalid="ignore"):

@@ -17,6 +17,7 @@ from pymc_sgmcmc._utils.metric import Dense, Diagonal, Metric, identity
 from pymc_sgmcmc._utils.types import Counts, Vector
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
+from pymc_sgmcmc.tuning.jumps import own_sds, rows_that_pass, secants
 from pymc_sgmcmc.tuning.normal_approximation import Normal, nearest_normal
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, unit_factor
 
@@ -48,12 +49,15 @@ class Located:
         U at the centre, on all rows.
     gradient : array, shape (d,)
         Gradient of U at the centre, on all rows.
+    jumps : bool
+        Whether gradients jump: see `jumps`.
     """
 
     coordinates: Coordinates
     decrement: float
     value: float
     gradient: Vector
+    jumps: bool = False
 
 
 class Locator(Protocol):
@@ -81,6 +85,8 @@ def _normal(
     """Search for the nearest normal, from `start` and else from where Adam leads."""
     for attempt in range(2):
         q = adam(target, start, rng, rate=0.3) if attempt else start
+        if own_sds(target, q, rng) is not None:
+            return None
         found = nearest_normal(target, q, rng)
         if found is not None and found.distance < FAR:
             value, gradient = target.value_and_gradient(found.mean)
@@ -104,7 +110,11 @@ def _mode(target: Target, start: Vector, rng: np.random.Generator, metric: Metri
     best: Located | None = None
     for attempt in range(ROUNDS):
         q = adam(target, start, rng, rate=0.3 * 10.0**attempt)
-        located = _newton(target, q, rng) if metric.dense else _diagonal(target, q, rng, metric)
+        sds = own_sds(target, q, rng)
+        if metric.dense:
+            located = _newton(target, q, rng, sds)
+        else:
+            located = _diagonal(target, q, rng, metric, sds)
         if best is None or not best.decrement <= located.decrement:
             best = located
         if best.decrement < 2 * target.size:
@@ -134,12 +144,16 @@ def adam(target: Target, start: Vector, rng: np.random.Generator, rate: float) -
     return settled if np.isfinite(value) and np.isfinite(gradient).all() else last
 
 
-def _newton(target: Target, q: Vector, rng: np.random.Generator) -> Located:
-    part = _on(target, target.fixed_rows(rng, PART))
-    located = _descend(part, part, q, 40)
-    if np.any(target.check_lengths() > PART):
-        more = _on(target, target.fixed_rows(rng, max(PART, 64 * target.size)))
-        located = _descend(_on(target, None), more, located.coordinates.centre, 4)
+def _newton(target: Target, q: Vector, rng: np.random.Generator, sds: Vector | None) -> Located:
+    """Descend from `q`. `sds`: of the coordinates, where gradients jump."""
+    rows = target.fixed_rows(rng, PART) if sds is None else rows_that_pass(target, rng)
+    part = _on(target, rows)
+    located = _descend(part, part, q, 40, sds)
+    if np.any(target.check_lengths() > max(map(len, rows), default=0)):
+        # The Hessian of a matrix needs many rows a coordinate; of kinks, few of them are seen.
+        more = target.fixed_rows(rng, max(PART, 64 * target.size)) if sds is None else None
+        q = located.coordinates.centre
+        located = _descend(_on(target, None), _on(target, more), q, 4, sds)
     return located
 
 
@@ -147,15 +161,25 @@ def _on(target: Target, rows: Sequence[Counts] | None) -> Energy:
     return lambda q: target.value_and_gradient(q, rows)
 
 
-def _descend(energy: Energy, curved: Energy, q: Vector, iterations: int) -> Located:
-    """Run Newton's method on `energy` with the Hessian of `curved` and a line search."""
+def _descend(
+    energy: Energy, curved: Energy, q: Vector, iterations: int, sds: Vector | None
+) -> Located:
+    """Run Newton's method on `energy` with the Hessian of `curved` and a line search.
+
+    `sds`: of the coordinates, where gradients jump.
+    """
     d, scale = len(q), None
     shortest = radius = 10 * np.sqrt(d)  # in the metric of the Hessian
+
+    def slope(q: Vector) -> Vector:
+        return curved(q)[1]
+
     value, gradient = energy(q)
     for iteration in range(iterations + 1):
-        H = hessian(lambda at: curved(at)[1], q, scale)
+        H = hessian(slope, q, scale) if sds is None else secants(slope, q, sds)
         factor = factor_of(H)
         scale = 1 / np.sqrt(np.abs(np.diag(H)) + 1e-300)
+        sds = None if sds is None else scale
         step = -factor @ (factor.T @ gradient)
         decrement = float(-gradient @ step)
         if not decrement >= 0.05 * d or iteration == iterations:
@@ -166,7 +190,8 @@ def _descend(energy: Energy, curved: Energy, q: Vector, iterations: int) -> Loca
             break
         q, value, gradient, halvings = found
         radius = 4 * radius if halvings == 0 else shortest
-    return Located(Coordinates(q, Dense(factor)), decrement, value, gradient)
+    coordinates = Coordinates(q, Dense(factor))
+    return Located(coordinates, decrement, value, gradient, jumps=sds is not None)
 
 
 def _line_search(
@@ -182,10 +207,15 @@ def _line_search(
     return None
 
 
-def _diagonal(target: Target, q: Vector, rng: np.random.Generator, metric: Metric) -> Located:
-    part = _on(target, target.fixed_rows(rng, PART))
-    factor = 1 / np.sqrt(equilibrated(lambda at: part(at)[1], q, rng))
+def _diagonal(
+    target: Target, q: Vector, rng: np.random.Generator, metric: Metric, sds: Vector | None
+) -> Located:
+    factor = sds
+    if factor is None:
+        part = _on(target, target.fixed_rows(rng, PART))
+        factor = 1 / np.sqrt(equilibrated(lambda at: part(at)[1], q, rng))
     value, gradient = target.value_and_gradient(q)
     decrement = float(np.sum((factor * gradient) ** 2))
     unit = unit_factor(len(q)) if isinstance(metric, SparseFactor) else identity(len(q))
-    return Located(Coordinates(q, unit.scaled(factor)), decrement, value, gradient)
+    coordinates = Coordinates(q, unit.scaled(factor))
+    return Located(coordinates, decrement, value, gradient, jumps=sds is not None)

@@ -46,6 +46,8 @@ class Tuned:
         The noise that the sampler injects, as a rate: gradients add h V / 2 to it.
     step_factor : float
         Factor on h because draws diverged in tuning.
+    jumps : bool
+        Whether gradients jump, as those of quantile regression do.
     in_first_window : bool
         Whether the chain is in its first window.
     window : Window
@@ -68,6 +70,7 @@ class Tuned:
     row_gradients: float = 0.0
     injected_noise: float = np.nan
     step_factor: float = 1.0
+    jumps: bool = False
     in_first_window: bool = False
 
     @classmethod

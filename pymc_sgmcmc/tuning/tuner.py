@@ -54,6 +54,7 @@ class Tuner:
             tuned,
             injected_noise=self._algorithm.injected_noise(),
             decrement=located.decrement,
+            jumps=located.jumps,
             in_first_window=True,
         )
         tuned = self._centred(self._begun(tuned, tuned.window.index), coordinates)
