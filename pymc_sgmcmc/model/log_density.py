@@ -1,6 +1,6 @@
 """Terms of a PyMC model's log-density."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,24 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import PatternNodeRewriter, in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort, walk
-from pytensor.scalar.basic import Add, Cast, Mul, Neg, Sub, Switch, convert_to_int8
+from pytensor.scalar.basic import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Abs,
+    Add,
+    Cast,
+    Clip,
+    Maximum,
+    Minimum,
+    Mul,
+    Neg,
+    Sign,
+    Sub,
+    Switch,
+    convert_to_int8,
+)
 from pytensor.tensor.basic import Alloc, get_underlying_scalar_constant_value
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
@@ -24,6 +41,7 @@ from pymc_sgmcmc.distributions.embedded import without_refusal
 
 __all__ = [
     "flat_gradient",
+    "has_kinks",
     "inside",
     "is_elementwise",
     "is_minus_infinity",
@@ -90,6 +108,23 @@ def _carriers(variable: TensorVariable) -> list[TensorVariable]:
 def is_elementwise(node: Apply, kind: type | tuple[type, ...]) -> bool:
     """Return whether `node` applies a scalar operation of that kind to each element."""
     return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, kind)
+
+
+_KINKED = (Abs, Clip, GE, GT, LE, LT, Maximum, Minimum, Sign)
+
+
+def has_kinks(graphs: Sequence[Any], vars: Collection[Variable]) -> bool:
+    """Return whether `graphs` may have kinks in `vars`.
+
+    A function without kinks may consist of parts that have some, for precision: then it counts.
+    """
+    depends = set(vars)
+    for node in toposort(graphs):
+        if not depends.isdisjoint(node.inputs):
+            if is_elementwise(node, _KINKED):
+                return True
+            depends.update(node.outputs)
+    return False
 
 
 def is_minus_infinity(variable: TensorVariable) -> bool:

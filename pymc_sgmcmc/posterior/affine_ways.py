@@ -191,7 +191,10 @@ class Ways:
         return times(affine), times(rest)
 
     def back(self, ends, is_cut: Callable, through: tuple[type, ...]) -> list[Variable] | None:
-        """Go back from `ends` to variables that `is_cut`; None if other operations are met."""
+        """Go back from `ends` to variables that `is_cut`; None if other operations are met.
+
+        A row's quantity that is a function of others, such as minus one of them, is none.
+        """
         ways, seen, found = [*ends], set(), []
         while ways:
             x = ways.pop()
@@ -205,7 +208,19 @@ class Ways:
                 ways += x.owner.inputs
             else:
                 return None
-        return found
+        return [x for x in found if not (x in self.of_rows and self._follows(x, found, through))]
+
+    def _follows(self, x: Any, found: Sequence[Variable], through: tuple[type, ...]) -> bool:
+        """Return whether `x` is a function of others of `found`, by operations `through`."""
+        others, ways = {y for y in found if y is not x}, [x]
+        while ways:
+            y = ways.pop()
+            if y not in self.depends or y in others:
+                continue
+            if y.owner is None or not isinstance(y.owner.op, through):
+                return False
+            ways += y.owner.inputs
+        return True
 
 
 def _is_sum(node: Apply) -> bool:

@@ -59,17 +59,21 @@ def expand(
     cut: Mapping[Variable, tuple[TensorVariable, TensorVariable]],
     *,
     curved: bool,
+    reaches: Mapping[Variable, TensorVariable] | None = None,
 ) -> Derivatives:
     """Return the derivatives of a sum over rows of functions of the variables of `cut`, by row.
 
     `cut`: for each variable, the value at which to differentiate, and a symbol for differentiation.
-    `curved`: whether second derivatives are wanted.
+    `curved`: whether second derivatives are wanted. `reaches`: how far to each side of the value of
+    each variable slopes are compared, in place of second derivatives: these miss kinks.
     """
     symbols = {x: symbol for x, (_, symbol) in cut.items()}
     freed = stabilized(clone_replace(value, symbols, rebuild_strict=False))
     slopes = _gradients(freed, symbols.values())
     rows = None
-    if curved:
+    if curved and reaches is not None:
+        rows = [[_secant(slope, symbols[x], reaches[x]) for x in cut] for slope in slopes]
+    elif curved:
         with suppress(MethodNotDefined, NotImplementedError, NullTypeGradError):
             rows = [_gradients(slope.sum(), symbols.values()) for slope in slopes]
     at = {symbol: where for where, symbol in cut.values()}
@@ -81,3 +85,9 @@ def expand(
 
 def _gradients(value, symbols) -> list[TensorVariable]:
     return pt.grad(value, list(symbols), disconnected_inputs="ignore")
+
+
+def _secant(slope: TensorVariable, x: Variable, reach: TensorVariable) -> TensorVariable:
+    """Return the change of `slope` over `reach` to each side of `x`, by distance."""
+    ends = [clone_replace(slope, {x: x + by}, rebuild_strict=False) for by in (reach, -reach)]
+    return (ends[0] - ends[1]) / (2 * reach)

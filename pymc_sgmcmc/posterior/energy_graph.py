@@ -160,6 +160,12 @@ class EnergyGraph:
 
         return self._of_rows(q, slices, made)
 
+    def over_kinks(self, q: TensorVariable, slices: Mapping, k: int) -> list[TensorVariable]:
+        """Return slope and curvature of sliced rows of group `k` for each `Predictors.reaches`."""
+        assert self.predictors is not None
+        reaches = self.predictors[k].reaches
+        return self._at(q, slices, [x for own in reaches for x in (own.slope, own.curvature)])
+
     def _of_rows(self, q, slices, columns: Callable) -> list[TensorVariable]:
         assert self.predictors is not None
         graphs = [pt.stack(columns(own), axis=1) for own in self.predictors]

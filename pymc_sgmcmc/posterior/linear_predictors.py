@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor import shared
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.basic import Alloc
@@ -27,10 +29,28 @@ from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
 from pymc_sgmcmc.posterior.lifting import lifted
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = ["Predictors", "find_predictors", "predictors_of", "predictors_of_entries"]
+__all__ = ["Predictors", "Reach", "find_predictors", "predictors_of", "predictors_of_entries"]
 
 Columns: TypeAlias = Sequence[Any]
 """Arrays or graphs, each with one number for each row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far slopes are compared in a quantity of each row, to each side of its value.
+
+    Attributes
+    ----------
+    distance : SharedVariable
+    slope : TensorVariable
+        The slope in that quantity, (n,).
+    curvature : TensorVariable
+        The change of the slope from one side to the other, by the distance between them, (n,).
+    """
+
+    distance: SharedVariable
+    slope: TensorVariable
+    curvature: TensorVariable
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +71,15 @@ class Predictors:
     curvatures : list of TensorVariable
         The second derivatives of u, in the order of `pairs`; none where PyTensor has none, or where
         they are not wanted.
+    reaches : list of Reach
+        What takes the place of second derivatives over kinks; empty where nothing does.
     """
 
     values: Sequence[TensorVariable]
     slopes: Sequence[TensorVariable]
     curvatures: Sequence[TensorVariable]
     coefficients: Sequence[TensorVariable] = ()
+    reaches: Sequence[Reach] = ()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -134,19 +157,28 @@ class Predictors:
 
 
 def predictors_of(
-    groups: Sequence[RowGroup], vars: Sequence[TensorVariable], *, curved: bool = True
+    groups: Sequence[RowGroup],
+    vars: Sequence[TensorVariable],
+    *,
+    curved: bool = True,
+    over_kinks: bool = False,
 ) -> list[Predictors] | None:
     """Return the predictors of all groups; None if one has none.
 
-    `curved`: whether curvatures are wanted.
+    `curved`: whether curvatures are wanted. `over_kinks`: whether they are changes of slopes over
+    some distance, which see kinks.
     """
-    found = [find_predictors(group, vars, curved=curved) for group in groups]
+    found = [find_predictors(own, vars, curved=curved, over_kinks=over_kinks) for own in groups]
     known = [own for own in found if own]
     return known if len(known) == len(found) else None
 
 
 def find_predictors(
-    group: RowGroup, vars: Sequence[TensorVariable], *, curved: bool = True
+    group: RowGroup,
+    vars: Sequence[TensorVariable],
+    *,
+    curved: bool = True,
+    over_kinks: bool = False,
 ) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
     terms = lifted([inside(term) for term in group.terms], vars)
@@ -158,7 +190,7 @@ def find_predictors(
     def by_row(x):
         return x if x in ways.of_rows else pt.alloc(x.reshape(()), n)
 
-    found = _found(terms, ways, ways.is_row, by_row, curved=curved)
+    found = _found(terms, ways, ways.is_row, by_row, curved=curved, over_kinks=over_kinks)
     return found and replace(found, coefficients=ways.coefficients_of(found.values))
 
 
@@ -185,6 +217,7 @@ def _found(
     spread: Callable[[Any], Any],
     *,
     curved: bool,
+    over_kinks: bool = False,
 ) -> Predictors | None:
     """Return the predictors of terms that are elementwise in variables that `is_cut`.
 
@@ -204,14 +237,21 @@ def _found(
     whole = {x: spread(x) for x in rows}
     at = {x: (value, pt.tensor(dtype=x.dtype, shape=(None,) * value.type.ndim))
           for x, value in whole.items()}  # fmt: skip
-    found = expand(energy, at, curved=curved).of(inner)
+    reaches = None
+    if curved and over_kinks:
+        reaches = {x: shared(np.ones((), x.dtype), name=f"reach_{k}") for k, x in enumerate(rows)}
+    outer = expand(energy, at, curved=curved, reaches=reaches)
+    found = outer.of(inner)
     values = [whole.get(x, spread(x)) for x in found.first]
     curvatures = []
     if found.second is not None:
         pairs = combinations_with_replacement(found.first, 2)
         none = pt.zeros_like(values[0])
         curvatures = [found.second.get(pair, none) for pair in pairs]
-    return Predictors(*(
+    values, slopes, curvatures = (
         [x.ravel() if x.type.ndim > 1 else x for x in graphs]
         for graphs in (values, found.first.values(), curvatures)
-    ))  # fmt: skip
+    )
+    own = outer.second or {}
+    kinked = [Reach(by, outer.first[x], own[x, x]) for x, by in (reaches or {}).items()]
+    return Predictors(values, slopes, curvatures, reaches=kinked)

@@ -115,15 +115,24 @@ class Target:
         self.shared, self.terms = model_terms.shared, model_terms.terms
         self.decisions = list(likelihoods.decisions)
         self.backend = compiler_of(list(self.terms.values()), backend or Backend())
-        self._wants_predictors, self._watched = with_predictors, self._watching()
+        self._wants_predictors, self._over_kinks = with_predictors, False
+        self._watched = self._watching()
         self._use(self._standardized() if partial_centring else [])
 
     def partially_centred(self, effects: Sequence[Effects]) -> Self:
         """Return the target in coordinates of these effects too."""
+        return self._built_anew([*self.centring.effects, *effects], over_kinks=self._over_kinks)
+
+    def over_kinks(self) -> Self:
+        """Return the target with second derivatives of rows that are taken over their kinks."""
+        return self._built_anew(self.centring.effects, over_kinks=True)
+
+    def _built_anew(self, effects: Sequence[Effects], *, over_kinks: bool) -> Self:
         twin = copy(self)
         for name in ("exact_part", "_evaluation"):
             twin.__dict__.pop(name, None)
-        twin._use([*self.centring.effects, *effects])
+        twin._over_kinks = over_kinks
+        twin._use(effects)
         return twin
 
     def _standardized(self) -> list[Effects]:
@@ -141,7 +150,8 @@ class Target:
         found = None
         if self._wants_predictors:
             size = sum(int(np.prod(shape)) for shape in shapes)
-            found = predictors_of(self.groups, vars, curved=size >= CURVED_FROM or bool(effects))
+            curved = size >= CURVED_FROM or bool(effects)
+            found = predictors_of(self.groups, vars, curved=curved, over_kinks=self._over_kinks)
         self.energy = EnergyGraph(vars, shapes, exact, self.groups, found)
         self.size = self.energy.size
         self.near_anchor = None

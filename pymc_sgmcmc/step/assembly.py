@@ -38,6 +38,7 @@ from pymc_sgmcmc.step.refusals import refuse_exploration, refuse_untunable
 from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.curvature import largest_curvature
 from pymc_sgmcmc.tuning.information import informed
+from pymc_sgmcmc.tuning.over_kinks import over_kinks
 from pymc_sgmcmc.tuning.tuner import Tuner
 
 __all__ = ["SUMMED", "assemble", "warm_up"]
@@ -79,7 +80,7 @@ def assemble(
     warn_about_row_latents(target.model_terms, vars)
 
     if arguments.tunes_coordinates:
-        target = informed(target)
+        target = over_kinks(informed(target))
     source = arguments.source(model, target)
     plan = arguments.plan(model, target)
     steps, tuner = int(arguments.steps_per_draw), None

@@ -13,6 +13,7 @@ from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule, largest
 from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.adam import PART
 from pymc_sgmcmc.tuning.batch_limits import COSTS, largest_batch, largest_minibatch
 from pymc_sgmcmc.tuning.curvature import Visit, largest_curvature, steepest
 from pymc_sgmcmc.tuning.degenerate import not_finite
@@ -24,7 +25,6 @@ from pymc_sgmcmc.tuning.gradient_noise import (
     measure_noise,
 )
 from pymc_sgmcmc.tuning.jumps import SHARE, rows_that_pass
-from pymc_sgmcmc.tuning.locate import PART
 from pymc_sgmcmc.tuning.tuned import Plan, Tuned
 
 __all__ = ["Choice"]

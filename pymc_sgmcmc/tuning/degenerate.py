@@ -15,7 +15,8 @@ from pymc_sgmcmc._utils.metric import identity
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.posterior.nonfinite import REMEDY, culprit, is_transformed
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.tuning.locate import PART, Located
+from pymc_sgmcmc.tuning.adam import PART
+from pymc_sgmcmc.tuning.locate import Located
 
 __all__ = ["not_finite", "refuse_degenerate"]
 

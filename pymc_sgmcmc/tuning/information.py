@@ -19,7 +19,7 @@ from pymc_sgmcmc.posterior.effects import Effects, ScaledEffects, Values, inform
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.find_effects import centred_effects
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.tuning.locate import adam
+from pymc_sgmcmc.tuning.adam import adam
 
 __all__ = ["informed"]
 

@@ -16,17 +16,15 @@ from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.metric import Dense, Diagonal, Metric, identity
 from pymc_sgmcmc._utils.types import Counts, Vector
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.adam import PART, adam
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
-from pymc_sgmcmc.tuning.jumps import own_sds, rows_that_pass, secants
+from pymc_sgmcmc.tuning.jumps import may_jump, own_sds, rows_that_pass, secants
 from pymc_sgmcmc.tuning.normal_approximation import Normal, nearest_normal
+from pymc_sgmcmc.tuning.over_kinks import has_kinked_rows
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, unit_factor
 
-__all__ = ["Located", "Locator", "adam", "locate"]
+__all__ = ["Located", "Locator", "locate"]
 
-ADAM_STEPS = 1500
-ADAM_ROWS = 128
-PART = 2048
-"""Number of rows in the fixed part; 64 a coordinate for the final Hessian, if that is more."""
 ROUNDS = 3
 
 FAR = 100.0
@@ -83,16 +81,19 @@ def _normal(
     target: Target, start: Vector, rng: np.random.Generator, metric: Metric
 ) -> Located | None:
     """Search for the nearest normal, from `start` and else from where Adam leads."""
+    kinked = has_kinked_rows(target)
+    may_have_more = may_jump(target, rows=not kinked)
     for attempt in range(2):
         q = adam(target, start, rng, rate=0.3) if attempt else start
-        if own_sds(target, q, rng) is not None:
+        if may_have_more and own_sds(target, q, rng) is not None:
             return None
         found = nearest_normal(target, q, rng)
         if found is not None and found.distance < FAR:
             value, gradient = target.value_and_gradient(found.mean)
             of_all = found.metric.pull(gradient)
             coordinates = Coordinates(found.mean, _like(metric, found))
-            return Located(coordinates, float(of_all @ of_all), value, gradient)
+            decrement = float(of_all @ of_all)
+            return Located(coordinates, decrement, value, gradient, jumps=kinked)
     return None
 
 
@@ -121,27 +122,6 @@ def _mode(target: Target, start: Vector, rng: np.random.Generator, metric: Metri
             break
     assert best is not None  # there is more than one round
     return best
-
-
-def adam(target: Target, start: Vector, rng: np.random.Generator, rate: float) -> Vector:
-    """Run Adam with a rate falling geometrically to 1e-3; return the mean of its last quarter."""
-    rates = np.geomspace(rate, 1e-3, ADAM_STEPS)
-    mean, square, total = np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
-    q = last = start
-    for t, rate in enumerate(rates):
-        value, gradient = target.value_and_gradient(q, target.random_rows(rng, ADAM_ROWS))
-        if np.isfinite(value) and np.isfinite(gradient).all():
-            mean = 0.9 * mean + 0.1 * gradient
-            square = 0.99 * square + 0.01 * gradient**2
-            unbiased = np.sqrt(square / (1 - 0.99 ** (t + 1))) + 1e-300
-            last, q = q, q - rate * mean / (1 - 0.9 ** (t + 1)) / unbiased
-        else:
-            q, mean = (q + last) / 2, np.zeros_like(mean)
-        if t >= ADAM_STEPS * 3 // 4:
-            total += q
-    settled = total / (ADAM_STEPS - ADAM_STEPS * 3 // 4)
-    value, gradient = target.value_and_gradient(settled, target.fixed_rows(rng, PART))
-    return settled if np.isfinite(value) and np.isfinite(gradient).all() else last
 
 
 def _newton(target: Target, q: Vector, rng: np.random.Generator, sds: Vector | None) -> Located:

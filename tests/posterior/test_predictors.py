@@ -64,9 +64,15 @@ def in_one_another():
     pm.Normal("y", mu * pm.math.exp(a), sigma, observed=Y)
 
 
+def mirrored():
+    """Its log-density has y - mu and mu - y, of which one is enough."""
+    scale = pm.HalfNormal("s")
+    pm.AsymmetricLaplace("y", mu=X @ pm.Normal("b", shape=3), b=scale, kappa=2.0, observed=Y)
+
+
 FOUND = {
     linear: 2, by_hand: 1, grouped: 1, two_scales: 2, not_centred: 3, product: 1,
-    in_one_another: 3,
+    in_one_another: 3, mirrored: 2,
 }  # fmt: skip
 NOT_FOUND = [network, vectors]
 

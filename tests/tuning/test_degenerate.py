@@ -43,7 +43,7 @@ def regression(x=X, prior=pm.Normal, **data):
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr("pymc_sgmcmc.tuning.locate.ADAM_STEPS", 200)
+    monkeypatch.setattr("pymc_sgmcmc.tuning.adam.STEPS", 200)
 
 
 def refused(model, start):

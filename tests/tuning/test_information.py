@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 from pymc_sgmcmc import SGNHT
 from pymc_sgmcmc.posterior.target import Target
-from pymc_sgmcmc.tuning import locate
+from pymc_sgmcmc.tuning import adam
 from pymc_sgmcmc.tuning.information import informed
 from tests.helpers import INTERPRETED
 
@@ -27,7 +27,7 @@ def response(group, deviation=1.0):
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr(locate, "ADAM_STEPS", 300)
+    monkeypatch.setattr(adam, "STEPS", 300)
 
 
 def informed_target(model, batch_size=16):
