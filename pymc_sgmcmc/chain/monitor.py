@@ -1,6 +1,7 @@
 """The monitor of a chain: its running sums, and their inspections."""
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc.chain.alarms import inspect_chain, inspect_end_of_tuning, is_inspection_due
 from pymc_sgmcmc.chain.at_rest import gradient_variance, noise_without_control
 from pymc_sgmcmc.chain.frame import Frame, context_before_draw
+from pymc_sgmcmc.chain.hand_over import suggest_nuts
 from pymc_sgmcmc.chain.kernel_output import KernelOutput
 from pymc_sgmcmc.chain.monitor_input import MonitorInput
 from pymc_sgmcmc.chain.parts import Parts
@@ -28,7 +30,7 @@ class Monitor:
     """
 
     def __init__(self, parts: Parts):
-        self._parts = parts
+        self._parts, self._began = parts, np.inf
         self._rows: StoredRows | None = None
 
     def start_sums(self, state: ChainState, frame: Frame, q: np.ndarray) -> None:
@@ -39,7 +41,7 @@ class Monitor:
         to_coordinates = self._parts.to_coordinates
         if not state.tune and not state.is_monitored:
             state.evidence = inspect_end_of_tuning(state.evidence, self.inputs(state, frame, q))
-            state.is_monitored = True
+            state.is_monitored, self._began = True, perf_counter()
             centre = state.running_sums.origin + state.running_sums.mean("q")
             origin = centre if draws else to_coordinates(q, state.tuned)
             state.running_sums = RunningSums.start(origin)
@@ -58,7 +60,9 @@ class Monitor:
         if output.largest_energy > state.evidence.largest_energy:
             state.evidence = replace(state.evidence, largest_energy=output.largest_energy)
         if is_inspection_due(state.running_sums.draws):
-            state.evidence = inspect_chain(state.evidence, self.inputs(state, frame, q))
+            inputs = self.inputs(state, frame, q)
+            state.evidence = inspect_chain(state.evidence, inputs)
+            suggest_nuts(inputs, q, perf_counter() - self._began)
 
     def next_alarm(self, state: ChainState) -> Alarm | None:
         """Take the first alarm out of the queue."""

@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
-from pymc_sgmcmc.posterior.effects import CorrelatedEffects, Effects
+from pymc_sgmcmc.posterior.effects import CorrelatedEffects, Effects, ScaledEffects
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.rows.groups import RowGroup
 
@@ -43,6 +43,12 @@ class PartialCentring:
     ):
         self.effects, self._vars, self._shapes = _children_first(effects), vars, shapes
         self._backend = backend
+
+    @property
+    def moves_centred_effects(self) -> bool:
+        """Whether effects that the model has centred have other coordinates."""
+        return any(isinstance(own, ScaledEffects) and own.location is not None
+                   for own in self.effects)  # fmt: skip
 
     def in_coordinates(
         self, groups: Sequence[RowGroup], exact: Sequence[TensorVariable]
