@@ -24,6 +24,9 @@ DRAWS = 500
 TIMES, LONG = 5, 0.1
 """Gradients that are timed: one if it takes longer than so many seconds."""
 
+OVERHEAD = 2e-4
+"""Seconds that PyMC takes for a draw of NUTS beside its gradients."""
+
 MANY = 2**18
 """Largest number of rows for which exact gradients are timed."""
 
@@ -57,7 +60,7 @@ def suggest_nuts(inputs: MonitorInput, q: Vector, seconds: float) -> None:
     effective = min(draws, worst**-2)
     steps = leapfrogs(metric.condition, len(q))
     gradient = _seconds_a_gradient(target, q)
-    ratio = seconds / effective / (steps * gradient)
+    ratio = seconds / effective / (steps * gradient + OVERHEAD)
     if not ratio >= FASTER:
         return
     _told.add(target)

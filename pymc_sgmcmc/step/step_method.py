@@ -64,7 +64,7 @@ class SGMCMC(CheckedArguments, ChainStep):
         Rows in a minibatch, at most the number of rows. A mapping gives it by the name of the row
         dimension or of an observed variable (None: exact). None: the exact gradient of all rows,
         or the batch size of the `pm.Minibatch` of a model that has one. "auto": exact for up to
-        256 rows or where rows do not separate; else 64 to 2048, from the noise of the gradient,
+        256 rows or where rows do not separate; else 64 to 8192, from the noise of the gradient,
         or all rows where that costs no more. Default None if `step_size` is given.
     batches : {"random", "blocks", "epochs", "auto"}
         "random": with replacement, independently at each inner step; all rows, each once, where

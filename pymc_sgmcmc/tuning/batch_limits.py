@@ -2,7 +2,7 @@
 
 __all__ = ["COSTS", "largest_batch", "largest_minibatch"]
 
-LARGEST, LARGEST_OF_ALL = 2**11, 2**15
+LARGEST, LARGEST_OF_ALL = 2**13, 2**15
 """Largest number of rows in a batch whose size is tuned: the first, or as many as coordinates up to
 the second. A step on as many rows as coordinates costs little more than one on few."""
 

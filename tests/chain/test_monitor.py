@@ -215,8 +215,8 @@ def test_bounds_of_tuning():
         ({}, False),
         ({"pace": slow}, True),
         ({"pace": np.array([1.0, 0.3, 1.0])}, False),
-        ({"pace": np.array([1.0, 0.3, 1.0]), "batch_sizes": (2048,)}, True),
-        ({"batch_sizes": (2048,)}, False),
+        ({"pace": np.array([1.0, 0.3, 1.0]), "batch_sizes": (8192,)}, True),
+        ({"batch_sizes": (8192,)}, False),
         ({"pace": slow, "noise": np.full(3, 0.04)}, False),  # within the tolerance
     ]:
         assert (kinds_at_end_of_tuning(**facts) == ["bound"]) == said
