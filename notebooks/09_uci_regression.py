@@ -294,7 +294,7 @@ else:
 #   weights and of the noise; here units are tanh, as the gradient of a rectified one jumps, and the
 #   prior of the weights is fixed. Part of what is gained is the model's, not the sampler's: the
 #   published methods were not run on it here.
-# - **Minibatches** appear with the power plants only (2,048 rows of 8,600, with the SVRG control
+# - **Minibatches** appear with the power plants only (8,600 rows, with the SVRG control
 #   variate); yacht and energy have so few rows that exact gradients cost no more.
 # - **Mixing.** Weights of a network have more modes than chains visit: R-hat of single weights is
 #   large, and only predictions are judged, by chains from two starts. With 500 tuning draws and 200

@@ -6,9 +6,6 @@ LARGEST, LARGEST_OF_ALL = 2**13, 2**15
 """Largest number of rows in a batch whose size is tuned: the first, or as many as coordinates up to
 the second. A step on as many rows as coordinates costs little more than one on few."""
 
-EXACT = 2**14
-"""Number of rows up to which exact gradients are taken where batches would have to be as large."""
-
 COSTS = {"plain": 1, "control_variate": 2, "second_order": 2, "svrg": 3}
 """Cost of an inner step, in gradients of a minibatch: SVRG's with its gradients on all rows,
 that of second order without its product with the Hessian."""
@@ -20,7 +17,7 @@ def largest_batch(n_rows: int, size: int) -> int:
     `size`: d.
     """
     largest = largest_minibatch(size)
-    return n_rows if n_rows <= max(EXACT, largest * max(COSTS.values())) else largest
+    return n_rows if n_rows <= largest * max(COSTS.values()) else largest
 
 
 def largest_minibatch(size: int) -> int:
