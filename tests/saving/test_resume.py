@@ -231,8 +231,8 @@ def kill_often(tmp_path, kills, cores, seed, draws=400):
     return killed, rounds
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("cores", statistics_but([1], [1, 2]))
+@pytest.mark.statistics
+@pytest.mark.parametrize("cores", [1, 2])
 def test_killed_processes_lose_nothing_that_was_saved(cores, tmp_path):
     kill_often(tmp_path, kills=8, cores=cores, seed=cores, draws=100)
 
