@@ -41,13 +41,17 @@ class Monitor:
         to_coordinates = self._parts.to_coordinates
         if not state.tune and not state.is_monitored:
             state.evidence = inspect_end_of_tuning(state.evidence, self.inputs(state, frame, q))
-            state.is_monitored, self._began = True, perf_counter()
+            state.is_monitored = True
             centre = state.running_sums.origin + state.running_sums.mean("q")
             origin = centre if draws else to_coordinates(q, state.tuned)
-            state.running_sums = RunningSums.start(origin)
+            self._start(state, origin)
         # While tuning, what is looked at in the end is the last half, at most.
         elif draws == 0 or (state.tune and state.draw & (state.draw - 1) == 0):
-            state.running_sums = RunningSums.start(to_coordinates(q, state.tuned))
+            self._start(state, to_coordinates(q, state.tuned))
+
+    def _start(self, state: ChainState, origin: np.ndarray) -> None:
+        """Start sums, and the clock of their draws: a divergence starts both anew."""
+        state.running_sums, self._began = RunningSums.start(origin), perf_counter()
 
     def add_draw(
         self, state: ChainState, frame: Frame, q: np.ndarray, output: KernelOutput

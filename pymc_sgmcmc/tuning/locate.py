@@ -130,7 +130,7 @@ def _newton(target: Target, q: Vector, rng: np.random.Generator, sds: Vector | N
     part = _on(target, rows)
     located = _descend(part, part, q, 40, sds)
     if np.any(target.check_lengths() > max(map(len, rows), default=0)):
-        # The Hessian of a matrix needs many rows a coordinate; of kinks, few of them are seen.
+        # A Hessian needs many rows for each coordinate; where gradients jump, it needs all rows.
         more = target.fixed_rows(rng, max(PART, 64 * target.size)) if sds is None else None
         q = located.coordinates.centre
         located = _descend(_on(target, None), _on(target, more), q, 4, sds)
