@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 
+from tests.memory import THRESHOLDS, Growth, can_measure
 from tests.precompiled import precompile, with_headers
 
 # Most of the time would go to the compilers: they take twice as long to optimise, and twice as long
@@ -21,19 +22,8 @@ from tests.quick_pytensor import hasten
 from tests.tiers import Compilations, sort_into_tiers
 
 precompile()
-
-
-def objects_in_half_of_the_memory():
-    """Count the objects, of 130 bytes, in the share of a worker in half of the machine's memory."""
-    if not hasattr(os, "sysconf"):
-        return 10_000_000
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return memory // 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) // 130
-
-
-# The collector took a fifth of the time to free the cycles of graphs. Two workers leave 3.5 GB each
-# if they never collect, and are done before.
-gc.set_threshold(objects_in_half_of_the_memory(), 20, 50)
+if can_measure():  # the collector took a fifth of the time to free the cycles of graphs
+    gc.set_threshold(*THRESHOLDS)
 pytensor.config.on_opt_error = "raise"  # else a failed rewrite is a traceback on the user's screen
 hasten()
 
@@ -46,6 +36,7 @@ def frozen_heap():
 
 
 compilations = Compilations()
+growth = Growth()
 
 
 def pytest_collection_modifyitems(items):
@@ -57,6 +48,7 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_protocol(item):
     """Watch the compilers, before the fixtures of a test are set up."""
     compilations.begin()
+    growth.collect_where_large()
     return (yield)
 
 
