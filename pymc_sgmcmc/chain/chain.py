@@ -179,10 +179,11 @@ class Chain:
         before = state.tuned
         state.tuned = tuner.learn(before, q if finite else None, rng)
         cut = state.tuned.step_factor != before.step_factor
+        is_found_anew = state.tuned.searches != before.searches
         if cut or state.tuned.coordinates is not before.coordinates:
-            state.carried = self._fresh_state(rng)
+            state.carried = self._fresh_state(rng, forgets=is_found_anew)
             state.running_sums = RunningSums.start(state.running_sums.origin)
-        return tuner.position(state.tuned, np.zeros(len(q))) if cut else q
+        return tuner.position(state.tuned, np.zeros(len(q))) if cut or is_found_anew else q
 
     def _diverge(
         self, q: np.ndarray, end: Trajectory, frame: Frame, rng: np.random.Generator
@@ -210,8 +211,11 @@ class Chain:
             where, what, step_size, tune=state.tune, first=first, tuned=tuned, left=left
         )
 
-    def _fresh_state(self, rng: np.random.Generator) -> tuple[Number, ...]:
-        """Return a fresh carried state, but for what is learned."""
+    def _fresh_state(
+        self, rng: np.random.Generator, *, forgets: bool = False
+    ) -> tuple[Number, ...]:
+        """Return a fresh carried state, but for what is learned, unless that is forgotten too."""
         algorithm, kept = self.parts.algorithm, self.parts.carried(self.state)
         fresh = algorithm.initial_state(rng, self.context())
-        return tuple({**fresh, **{name: kept[name] for name in algorithm.learned_state}}.values())
+        learned = () if forgets else algorithm.learned_state
+        return tuple({**fresh, **{name: kept[name] for name in learned}}.values())

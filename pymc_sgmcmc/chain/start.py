@@ -85,7 +85,7 @@ def _find_start(
     """
     for _ in range(MAX_STARTS):
         moved = parts.starts.jitter(values, rng)
-        start = parts.target.centring.coordinates(moved)
+        start = parts.target.centring.start(moved)
         if is_finite_at(parts, state, frame, start, rng):
             return start
         if moved is values:
@@ -116,7 +116,7 @@ def _locate(
         try:
             return tuner.start(state.tuned, start, rng)
         except SamplingError as error:
-            if np.array_equal(start, parts.target.centring.coordinates(values)):
+            if np.array_equal(start, parts.target.centring.start(values)):
                 raise
             _log.info(f"{parts.name}: the chain starts anew, from another point. {error}")
         start = _find_start(parts, state, frame, values, rng)

@@ -34,6 +34,9 @@ __all__ = ["CorrelatedEffects", "Effects", "ScaledEffects", "inform", "products_
 TINY = 1e-30
 """Scale, relative to others of the same variable, below which rows say nothing of an effect."""
 
+FARTHEST = 3.0
+"""Distance from its location at which a centred effect starts, in its scale."""
+
 Values = Mapping[Any, np.ndarray]
 
 
@@ -140,6 +143,16 @@ class ScaledEffects:
 
     def pulled(self, values: Values, gradient: np.ndarray) -> np.ndarray:
         return self.moved(values, gradient)
+
+    def near(self, values: Values) -> np.ndarray:
+        """Return the effects at `values`, no farther from their location than the prior has them.
+
+        As far as that is likely: `FARTHEST` scales. Standardized effects stay.
+        """
+        if self.location is None:
+            return values[self.var]
+        location, scale = evaluate([self.location, self.scale], values)
+        return np.clip(values[self.var], location - FARTHEST * scale, location + FARTHEST * scale)
 
     def _inverse(self, values: Values) -> np.ndarray:
         """Return 1 / t; zero where nothing moves a row."""

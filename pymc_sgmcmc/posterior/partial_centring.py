@@ -88,6 +88,19 @@ class PartialCentring:
         """Return the coordinates, (d,), of `values` (d,)."""
         return self._of_values(values)[0] if self.effects else values
 
+    def start(self, values: np.ndarray) -> np.ndarray:
+        """Return the coordinates, (d,), at which a search from `values` (d,) starts.
+
+        Centred effects start near their location. At the values, which may be a million scales
+        away where a scale is tiny, their coordinates would be as many sds from the posterior.
+        """
+        energy = EnergyGraph(self._vars, self._shapes, (), ())
+        at, near = energy.coordinates(), np.array(values, dtype=float)
+        for own in reversed(self.effects):  # what others are scaled or moved by comes first
+            if isinstance(own, ScaledEffects):
+                near[at[own.var]] = np.ravel(own.near(energy.values_at(near)))
+        return self.coordinates(near)
+
     @cached_property
     def _to_values(self) -> Callable[[np.ndarray], np.ndarray]:
         return self._function(self.changed(self._vars))

@@ -162,7 +162,7 @@ class Target:
     def initial(self) -> np.ndarray:
         """Return q of the initial point, (d,)."""
         values = [np.ravel(self.model_terms.point[var.name]) for var in self.vars]
-        return self.centring.coordinates(np.concatenate([np.zeros(0), *values]))
+        return self.centring.start(np.concatenate([np.zeros(0), *values]))
 
     @property
     def batch_sizes(self) -> list[int]:

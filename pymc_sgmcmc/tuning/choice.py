@@ -3,11 +3,12 @@
 Both are measured at typical points of the posterior, in coordinates z in which it is about N(0, I).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from pymc_sgmcmc._utils.coordinates import Coordinates
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.noise_rules import Heating, NoiseRule, largest
@@ -15,7 +16,7 @@ from pymc_sgmcmc.posterior.batch_sources import BatchSource
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.adam import PART
 from pymc_sgmcmc.tuning.batch_limits import COSTS, largest_batch, largest_minibatch
-from pymc_sgmcmc.tuning.curvature import Visit, largest_curvature, steepest
+from pymc_sgmcmc.tuning.curvature import Visit, hessian, largest_curvature, steepest
 from pymc_sgmcmc.tuning.degenerate import not_finite
 from pymc_sgmcmc.tuning.gradient_noise import (
     SMALL,
@@ -34,6 +35,9 @@ STEP_SHARE = 0.6
 
 CLOSE = 6
 """Number of points whose curvature is measured closely."""
+
+EASED = 20
+"""Number of points over which the Hessian is averaged where draws spread farther than U allows."""
 
 UNCERTAINTY = 0.08
 """Smallest relative error assumed for a measured noise: the part that may remain after subtraction.
@@ -81,12 +85,9 @@ class Choice:
             if others:
                 self.target.set_others(others[i])
 
-        def gradient(z: Vector) -> Vector:
-            _, g = self.target.value_and_gradient(coordinates.position(z), rows)
-            return coordinates.metric.pull(g)
-
+        gradient = self._slope(coordinates, rows)
         curvature = largest_curvature(gradient, points[:CLOSE], rng, visit=visit, width=width)
-        longest = self._longest(curvature)
+        longest, steepness = self._longest(curvature), curvature
         if not tuned.in_first_window:
             # The step has to be stable wherever the chain went. In the first window, points are of
             # the first guess, whose tails the chain may never visit.
@@ -94,9 +95,9 @@ class Choice:
             largest_there = largest_curvature(
                 gradient, points[there], rng, visit=lambda i: visit(there[i]), width=width
             )
-            stable = self.algorithm.longest_step(max(1.0, curvature, largest_there))
-            longest = min(longest, stable / 2)
-        tuned = replace(tuned, curvature=curvature)
+            steepness = max(curvature, largest_there)
+            longest = min(longest, self.algorithm.longest_step(max(1.0, steepness)) / 2)
+        tuned = replace(tuned, curvature=curvature, steepness=steepness)
         V = np.zeros_like(tuned.window.products)
         rule: NoiseRule = Heating(np.inf)
         if self.target.groups:
@@ -114,6 +115,30 @@ class Choice:
         if not plan.step_size:
             h = np.nan
         return replace(tuned, coordinates=coordinates, noise=v, pace=pace, step_size=h)
+
+    def eased(self, coordinates: Coordinates, points: Array) -> Coordinates:
+        """Return dense `coordinates` with a shorter L where U is steep at `points` z (k, d) of draws.
+
+        Draws that drift, or follow a curved ridge, spread farther than U allows at any point. L L'
+        becomes the geometric mean of the draws' covariance and the inverse of the mean Hessian,
+        which has the least Fisher divergence (Seyboldt, Carlson and Carpenter, 2024).
+        """
+        size = max(PART, 64 * self.target.size)
+        rows = self.target.fixed_rows(np.random.default_rng(0), size)
+        gradient, scale = self._slope(coordinates, rows), np.ones(self.target.size)
+        some = points[:: -(-len(points) // EASED)]
+        H = np.mean([hessian(gradient, z, scale) for z in some], axis=0)
+        values, vectors = np.linalg.eigh(H)
+        return coordinates.scaled((vectors * np.maximum(values, 1.0) ** -0.25) @ vectors.T)
+
+    def _slope(self, coordinates: Coordinates, rows: Sequence[Array]) -> Callable[[Vector], Vector]:
+        """Return the gradient of U in z, on some rows."""
+
+        def gradient(z: Vector) -> Vector:
+            _, g = self.target.value_and_gradient(coordinates.position(z), rows)
+            return coordinates.metric.pull(g)
+
+        return gradient
 
     def _gradient(
         self, tuned: Tuned, points: Array, h: float, rng: np.random.Generator, visit: Visit

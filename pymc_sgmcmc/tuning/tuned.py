@@ -38,8 +38,14 @@ class Tuned:
         Part of the noise that may remain after subtraction, or after a thermostat absorbs it.
     curvature : float
         The largest eigenvalue of the Hessian of U in z, at typical points.
+    steepness : float
+        The same at the steepest of these points.
     decrement : float
         g' L L' g at the located centre: about d or less.
+    located : array, shape (d,)
+        Where the last search for the posterior ended.
+    searches : int
+        Number of these searches.
     row_gradients : float
         Cost of tuning, in gradients of rows; in gradients of U where gradients are exact.
     injected_noise : float
@@ -63,9 +69,12 @@ class Tuned:
     noise: Vector
     pace: Vector
     window: Window
+    located: Vector
+    searches: int = 0
     is_svrg: bool = False
     residual_noise: float = 0.0
     curvature: float = np.nan
+    steepness: float = np.nan
     decrement: float = np.nan
     row_gradients: float = 0.0
     injected_noise: float = np.nan
@@ -80,7 +89,7 @@ class Tuned:
         zeros, ones = np.zeros(size), np.ones(size)
         window = Window.start(0, size, dense=coordinates.metric.dense)
         sizes = tuple(batch_sizes)
-        return cls(np.nan, sizes, coordinates, 0, zeros, zeros, zeros, ones, window)
+        return cls(np.nan, sizes, coordinates, 0, zeros, zeros, zeros, ones, window, located=zeros)
 
 
 @dataclass(frozen=True)

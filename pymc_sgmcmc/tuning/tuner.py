@@ -16,11 +16,18 @@ from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.tuning.choice import Choice
 from pymc_sgmcmc.tuning.degenerate import refuse_degenerate
 from pymc_sgmcmc.tuning.locate import Locator, locate
+from pymc_sgmcmc.tuning.lost import falls_far
 from pymc_sgmcmc.tuning.reach import within_reach
 from pymc_sgmcmc.tuning.tuned import Tuned
 from pymc_sgmcmc.tuning.windows import Window, typical_points
 
 __all__ = ["Tuner"]
+
+SEARCHES = 3
+"""Largest number of searches for the posterior by one chain."""
+
+STEEP = 50.0
+"""Largest curvature, in coordinates in which the draws have unit variances, that is left alone."""
 
 FAR = 1e4
 """|z|^2 / d above which a draw has left the posterior, unless other step methods move it."""
@@ -55,6 +62,8 @@ class Tuner:
             injected_noise=self._algorithm.injected_noise(),
             decrement=located.decrement,
             jumps=located.jumps,
+            searches=tuned.searches + 1,
+            located=located.coordinates.centre,
             in_first_window=True,
         )
         tuned = self._centred(self._begun(tuned, tuned.window.index), coordinates)
@@ -72,6 +81,10 @@ class Tuner:
             return tuned
         before, old, window = self._target.rows_evaluated, tuned.coordinates, tuned.window
         coordinates = old.around(old.position(window.mean()))
+        if self._is_lost(tuned, coordinates.centre):
+            # The search had not found the posterior: nothing that was measured there holds here.
+            begun = self._begun(self._paid(tuned, before), window.index + 1)
+            return self.start(begun, coordinates.centre, rng)
         if self._plan.metric:
             S = window.shrunk_covariance(before=tuned.pace**-2)
             coordinates = coordinates.scaled(square_root(S))
@@ -82,8 +95,23 @@ class Tuner:
         tuned = self._centred(
             replace(tuned, in_first_window=False, step_factor=factor), coordinates
         )
-        tuned = self._paid(self._choice.measure(tuned, points, rng, window.others), before)
-        return self._begun(tuned, window.index + 1)
+        tuned = self._choice.measure(tuned, points, rng, window.others)
+        if self._may_ease(tuned):
+            there = old.position(np.array(window.points))
+            eased = self._choice.eased(coordinates, points)
+            tuned = replace(tuned, coordinates=eased)
+            tuned = self._choice.measure(tuned, eased.of(there), rng, window.others)
+        return self._begun(self._paid(tuned, before), window.index + 1)
+
+    def _may_ease(self, tuned: Tuned) -> bool:
+        """Return whether U is too steep for the metric of the draws, and its Hessian is known."""
+        is_known = tuned.coordinates.metric.dense and not tuned.jumps and not self._target.shared
+        return self._plan.metric and is_known and tuned.steepness > STEEP
+
+    def _is_lost(self, tuned: Tuned, q: Vector) -> bool:
+        """Return whether the last search is to be repeated, from the mean `q` of a window."""
+        may_search = 0 < tuned.searches < SEARCHES and not self._target.shared
+        return may_search and falls_far(self._target, tuned.located, q)
 
     def _begun(self, tuned: Tuned, index: int) -> Tuned:
         """Return `tuned` with an empty window number `index`."""

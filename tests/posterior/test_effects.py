@@ -317,3 +317,28 @@ def test_centred_effects_that_others_scale_are_not_ours():
     vars = [model.rvs_to_values[a]]
     assert centred_effects(model, vars, [(G,)]) == []
     assert len(centred_effects(model, model.continuous_value_vars, [(), (G,)])) == 1
+
+
+def tiny_scales():
+    length, school = pm.LogNormal("length"), pm.Normal("school", 0, pm.HalfNormal("t"), shape=K)
+    scales = pm.math.exp(-(np.arange(K) ** 2) * length * 5)
+    b = pm.Normal("b", school, scales, shape=K)
+    pm.Normal("y", X @ b, 1.0, observed=Y)
+
+
+def test_centred_effects_start_where_their_prior_has_them():
+    """A start that is a million scales away would be as many sds from the posterior."""
+    model = model_of(tiny_scales)
+    target = Target(model, model.continuous_value_vars, partial_centring=True, backend=MERGED)
+    target = target.partially_centred(centred_effects(target.model, target.vars, target.shapes))
+    change, at = target.centring, target.energy.coordinates()
+    names = {var.name: at[var] for var in target.vars}
+    values = rng(3).uniform(-1, 1, size=target.size)
+    near = change.values(change.start(values))
+    scales = np.exp(-(np.arange(K) ** 2) * np.exp(values[names["length_log__"]]) * 5)
+    school, b = near[names["school"]], near[names["b"]]
+    assert scales[-1] < 1e-3
+    np.testing.assert_allclose((b - school) / scales, np.clip((b - school) / scales, -3, 3))
+    assert np.abs((values[names["b"]] - school) / scales).max() > 100
+    for name in ("length_log__", "t_log__", "school"):  # these are near, and stay
+        np.testing.assert_allclose(near[names[name]], values[names[name]])
