@@ -65,17 +65,21 @@ def expand(
 
     `cut`: for each variable, the value at which to differentiate, and a symbol for differentiation.
     `curved`: whether second derivatives are wanted. `reaches`: how far to each side of the value of
-    each variable slopes are compared, in place of second derivatives: these miss kinks.
+    some variables slopes are compared, in place of second derivatives: these miss kinks.
     """
     symbols = {x: symbol for x, (_, symbol) in cut.items()}
     freed = stabilized(clone_replace(value, symbols, rebuild_strict=False))
     slopes = _gradients(freed, symbols.values())
-    rows = None
-    if curved and reaches is not None:
-        rows = [[_secant(slope, symbols[x], reaches[x]) for x in cut] for slope in slopes]
-    elif curved:
+    rows, reaches = None, reaches or {}
+    if curved:
+        smooth = [x for x in cut if x not in reaches]
         with suppress(MethodNotDefined, NotImplementedError, NullTypeGradError):
-            rows = [_gradients(slope.sum(), symbols.values()) for slope in slopes]
+            second = []
+            for slope in slopes:
+                of = {x: _secant(slope, symbols[x], reach) for x, reach in reaches.items()}
+                of |= zip(smooth, _gradients(slope.sum(), [symbols[x] for x in smooth]))
+                second.append([of[x] for x in cut])
+            rows = second
     at = {symbol: where for where, symbol in cut.values()}
     graphs = clone_replace([*slopes, *chain(*rows or ())], at, rebuild_strict=False)
     first = dict(zip(cut, graphs))
@@ -84,6 +88,8 @@ def expand(
 
 
 def _gradients(value, symbols) -> list[TensorVariable]:
+    if not symbols:
+        return []
     return pt.grad(value, list(symbols), disconnected_inputs="ignore")
 
 

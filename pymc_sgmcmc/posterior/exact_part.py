@@ -19,7 +19,7 @@ from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.posterior.affine_maps import jacobians
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
-from pymc_sgmcmc.posterior.linear_predictors import predictors_of_entries
+from pymc_sgmcmc.posterior.linear_predictors import Reach, predictors_of_entries
 from pymc_sgmcmc.posterior.row_hessian import HessianSums
 
 __all__ = ["ExactPart"]
@@ -81,6 +81,7 @@ class ExactPart:
 
     def mean(self, points: Array) -> tuple[Vector, csr_array]:
         """Return the means over `points` (k, d) of the gradient, (d,), and of the Hessian."""
+        self._reach_over_kinks(points)
         energy, gradient = self._energy, np.zeros(points.shape[1])
         curvatures: list[np.ndarray] = [np.zeros(())] * len(self._predictors)
         for q in points:
@@ -95,6 +96,36 @@ class ExactPart:
         ):
             sums.add(blocks, own.pairs, curvature)
         return gradient, csr_array(sums.whole()) + self._of_rest(points.mean(axis=0))
+
+    @property
+    def is_kinked(self) -> bool:
+        """Whether its second derivatives reach over kinks, such as those of a Laplace prior."""
+        return bool(self._reaches)
+
+    @property
+    def _reaches(self) -> list[Reach]:
+        return [reach for own in self._predictors for reach in own.reaches]
+
+    def _reach_over_kinks(self, points: Array) -> None:
+        """Let curvatures of kinked log-densities reach over an sd of the `points`, entry by entry.
+
+        Of one point nothing is known but slopes: about 1 / sd of the log-density alone.
+        """
+        if not self.is_kinked:
+            return
+        found = [self._at_kinks(q.astype(pytensor.config.floatX)) for q in points]
+        for k, reach in enumerate(self._reaches):
+            values, slopes = (np.array([own[2 * k + j] for own in found]) for j in (0, 1))
+            steepness = np.sqrt(np.mean(slopes**2))
+            sds = np.std(values, axis=0)
+            distance = np.where(sds > 0, sds, 1 / steepness if steepness > 0 else 1.0)
+            reach.distance.set_value(distance.astype(reach.distance.dtype))
+
+    @cached_property
+    def _at_kinks(self):
+        q = self._q()
+        graphs = [graph for reach in self._reaches for graph in (reach.value, reach.slope)]
+        return interpreted([q], self._energy.at(q, graphs))
 
     def _of_rest(self, q: Vector) -> csr_array:
         """Return the Hessian of what is not elementwise, by differences of gradients."""

@@ -23,7 +23,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.model.log_density import inside, pulled_back
+from pymc_sgmcmc.model.log_density import has_kinks, inside, pulled_back
 from pymc_sgmcmc.posterior.affine_ways import Ways
 from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
 from pymc_sgmcmc.posterior.lifting import lifted
@@ -42,6 +42,8 @@ class Reach:
     Attributes
     ----------
     distance : SharedVariable
+    value : TensorVariable
+        The quantity itself.
     slope : TensorVariable
         The slope in that quantity, (n,).
     curvature : TensorVariable
@@ -49,6 +51,7 @@ class Reach:
     """
 
     distance: SharedVariable
+    value: TensorVariable
     slope: TensorVariable
     curvature: TensorVariable
 
@@ -190,7 +193,10 @@ def find_predictors(
     def by_row(x):
         return x if x in ways.of_rows else pt.alloc(x.reshape(()), n)
 
-    found = _found(terms, ways, ways.is_row, by_row, curved=curved, over_kinks=over_kinks)
+    def reach(x):
+        return shared(np.ones((), x.dtype), name="reach") if over_kinks else None
+
+    found = _found(terms, ways, ways.is_row, by_row, reach, curved=curved)
     return found and replace(found, coefficients=ways.coefficients_of(found.values))
 
 
@@ -199,15 +205,21 @@ def predictors_of_entries(
 ) -> Predictors | None:
     """Return the predictors of the entries of a log-density, as if these were rows; or None.
 
-    `shape`: of `term`, whose graph is elementwise where predictors are found.
+    `shape`: of `term`, whose graph is elementwise where predictors are found. Where it may have
+    kinks, as that of a Laplace distribution has, curvatures reach over them.
     """
+    shape = shape or (1,)
     terms = lifted([inside(term)], vars)
     ways = Ways(terms, vars, ())
 
     def by_entry(x):
-        return pt.alloc(x, *shape or (1,))
+        return pt.alloc(x, *shape)
 
-    return _found(terms, ways, ways.is_entry, by_entry, curved=True)
+    def reach(x):
+        is_kinked = x in ways.affine and has_kinks(terms, [x])
+        return shared(np.ones(shape, x.dtype), name="reach", shape=shape) if is_kinked else None
+
+    return _found(terms, ways, ways.is_entry, by_entry, reach, curved=True)
 
 
 def _found(
@@ -215,13 +227,14 @@ def _found(
     ways: Ways,
     is_cut: Callable[[Any], bool],
     spread: Callable[[Any], Any],
+    reach: Callable[[Any], SharedVariable | None],
     *,
     curved: bool,
-    over_kinks: bool = False,
 ) -> Predictors | None:
     """Return the predictors of terms that are elementwise in variables that `is_cut`.
 
-    `spread` gives such a variable the shape of the terms.
+    `spread` gives such a variable the shape of the terms. `reach`: a function that returns how far
+    slopes are compared in a variable, or None for second derivatives.
     """
     rows = ways.back(terms, is_cut, through=(Elemwise, Alloc, SpecifyShape))
     if not rows:
@@ -237,9 +250,7 @@ def _found(
     whole = {x: spread(x) for x in rows}
     at = {x: (value, pt.tensor(dtype=x.dtype, shape=(None,) * value.type.ndim))
           for x, value in whole.items()}  # fmt: skip
-    reaches = None
-    if curved and over_kinks:
-        reaches = {x: shared(np.ones((), x.dtype), name=f"reach_{k}") for k, x in enumerate(rows)}
+    reaches = {x: own for x in rows if curved and (own := reach(x)) is not None}
     outer = expand(energy, at, curved=curved, reaches=reaches)
     found = outer.of(inner)
     values = [whole.get(x, spread(x)) for x in found.first]
@@ -252,6 +263,6 @@ def _found(
         [x.ravel() if x.type.ndim > 1 else x for x in graphs]
         for graphs in (values, found.first.values(), curvatures)
     )
-    own = outer.second or {}
-    kinked = [Reach(by, outer.first[x], own[x, x]) for x, by in (reaches or {}).items()]
+    own = outer.second
+    kinked = [Reach(by, whole[x], outer.first[x], own[x, x]) for x, by in reaches.items() if own]
     return Predictors(values, slopes, curvatures, reaches=kinked)

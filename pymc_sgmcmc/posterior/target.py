@@ -315,6 +315,11 @@ class Target:
         return near.is_curved and self.exact_part.is_known
 
     @property
+    def has_kinked_prior(self) -> bool:
+        """Whether what is not minibatched has kinks, where U `is_structured`."""
+        return self.is_structured and self.exact_part.is_kinked
+
+    @property
     def rows_evaluated(self) -> int:
         """Number of rows whose gradient these methods have computed so far."""
         return self._evaluation.rows_evaluated

@@ -76,9 +76,10 @@ class Choice:
         `others`: values of other step methods' variables at each point; empty: the present values.
         """
         plan, coordinates = self.plan, tuned.coordinates
-        rows, width = self.target.fixed_rows(rng, PART), None
+        rows = self.target.fixed_rows(rng, PART)
+        width = SHARE if tuned.jumps or self.target.has_kinked_prior else None
         if tuned.jumps:
-            rows, width = rows_that_pass(self.target, rng), SHARE
+            rows = rows_that_pass(self.target, rng)
         present = self.target.others_now()
 
         def visit(i: int) -> None:
@@ -117,7 +118,7 @@ class Choice:
         return replace(tuned, coordinates=coordinates, noise=v, pace=pace, step_size=h)
 
     def eased(self, coordinates: Coordinates, points: Array) -> Coordinates:
-        """Return dense `coordinates` with a shorter L where U is steep at `points` z (k, d) of draws.
+        """Return dense `coordinates`, with a shorter L where U is steep at draws `points` z (k, d).
 
         Draws that drift, or follow a curved ridge, spread farther than U allows at any point. L L'
         becomes the geometric mean of the draws' covariance and the inverse of the mean Hessian,

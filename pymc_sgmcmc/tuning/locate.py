@@ -82,7 +82,7 @@ def _normal(
 ) -> Located | None:
     """Search for the nearest normal, from `start` and else from where Adam leads."""
     kinked = has_kinked_rows(target)
-    may_have_more = may_jump(target, rows=not kinked)
+    may_have_more = not kinked and may_jump(target, exact=False)
     for attempt in range(2):
         q = adam(target, start, rng, rate=0.3) if attempt else start
         if may_have_more and own_sds(target, q, rng) is not None:
