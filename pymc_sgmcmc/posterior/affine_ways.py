@@ -66,14 +66,17 @@ class Ways:
                 self._coefficients.update(node.outputs)
 
     def coefficients_of(self, graphs: Sequence[Variable]) -> list[Any]:
-        """Return the coefficients on which affine `graphs` depend, but for `vars`."""
+        """Return the coefficients on which affine `graphs` depend, but for `vars`.
+
+        Sums without rows are one: (m + t z)[group] has m + t z, and not t z.
+        """
         ways, seen, found = [*graphs], set(), []
         while ways:
             x = ways.pop()
-            if x in seen or x not in self.depends:
+            if x in seen or x in self.affine or x not in self.depends:
                 continue
             seen.add(x)
-            if x in self._coefficients:
+            if x in self._coefficients or (x not in self.of_rows and _is_elementwise_array(x)):
                 found.append(x)
             elif x.owner is not None:
                 ways += x.owner.inputs
@@ -238,6 +241,10 @@ def _is_array(node: Apply) -> bool:
     """Return whether the output of `node` has several floating-point numbers."""
     (out, *_) = node.outputs
     return out.dtype in float_dtypes and not all(getattr(out.type, "broadcastable", (True,)))
+
+
+def _is_elementwise_array(x: Any) -> bool:
+    return _is_array(x.owner) and isinstance(x.owner.op, Elemwise)
 
 
 def _is_linear(node: Apply, through: Sequence[Variable]) -> bool:

@@ -165,8 +165,13 @@ class ScaledEffects:
 class CorrelatedEffects:
     """Several effects of each group, L z, where L is a Cholesky factor and z is sampled.
 
-    Given the first k - 1 effects of a group, number k has the scale L_kk and the location that the
-    others imply; it is partially centred as such.
+    Given the first k - 1 effects of a group, number k has the scale L_kk and the location l that
+    the others imply; it is partially centred as such. Of the location it has the share
+    s = r / (1 + r), with r = L_kk^2 I and the mean of I over groups:
+
+        w_k = (z_k + s l / L_kk) sqrt((1 + r_k) / (1 + I_k)),
+
+    so that z and the effects are products of matrices K x K with what w is of each group.
 
     Attributes
     ----------
@@ -190,12 +195,10 @@ class CorrelatedEffects:
 
     @property
     def coordinate(self) -> TensorVariable:
-        z, found = self.parts(self.var), []
-        for k, own in enumerate(z):
-            location, ratio = self._location(z, k), self._ratio(k)
-            share = location * (ratio / (1 + ratio)) / self.factor[k, k]
-            found.append((own + share) * self._root(k))
-        return pt.stack(found, axis=self.axis)
+        z, C = self.parts(self.var), self._shares
+        own = [z[k] + sum(C[k, j] * z[j] for j in range(k)) for k in range(self._size)]
+        roots = (self._root(k) for k in range(self._size))
+        return pt.stack([x * root for x, root in zip(own, roots, strict=True)], axis=self.axis)
 
     @property
     def log_jacobian(self) -> TensorVariable:
@@ -203,15 +206,12 @@ class CorrelatedEffects:
         return pt.stack(logs, axis=self.axis)
 
     def replacements(self, graphs: Sequence[Any]) -> dict[Variable, Any]:
-        z: list[Any] = []
-        effects: list[Any] = []
-        for k in range(self._size):
-            w, location, ratio = self._part(self.var, k), self._location(z, k), self._ratio(k)
-            own = w / self._root(k)
-            share = location * (ratio / (1 + ratio)) / self.factor[k, k]
-            z.append(own if k == 0 else own - share)
-            effect = self.factor[k, k] * own
-            effects.append(effect if k == 0 else location / (1 + ratio) + effect)
+        own = [self._part(self.var, k) / self._root(k) for k in range(self._size)]
+        of_z, of_effects = self._inverse
+        z, effects = (
+            [sum(matrix[k, j] * own[j] for j in range(k + 1)) for k in range(self._size)]
+            for matrix in (of_z, of_effects)
+        )
         products = products_with(self.var, list(toposort(graphs)))
         return {self.var: pt.stack(z, axis=self.axis)} | {
             product.node.outputs[0]: pt.stack(effects, axis=product.out_axis)
@@ -253,9 +253,29 @@ class CorrelatedEffects:
     def _root(self, k: int) -> Any:
         return pt.sqrt((1 + self._ratio(k)) / (1 + self._part(self.information, k)))
 
-    def _location(self, z: Sequence[Any], k: int) -> Any:
-        """Return what the first k - 1 effects of each group imply of number k."""
-        return sum((self.factor[k, j] * z[j] for j in range(k)), start=0)
+    @property
+    def _shares(self) -> dict[tuple[int, int], Any]:
+        """C, strictly lower triangular: w is z + C z of each group, but for its length."""
+        L, shares = self.factor, {}
+        known = self.information.mean(axis=1 - self.axis)
+        for k in range(1, self._size):
+            ratio = L[k, k] ** 2 * known[k]
+            for j in range(k):
+                shares[k, j] = ratio / (1 + ratio) * L[k, j] / L[k, k]
+        return shares
+
+    @property
+    def _inverse(self) -> tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any]]:
+        """(1 + C)^-1 and L (1 + C)^-1, lower triangular."""
+        L, C = self.factor, self._shares
+        inverse: dict[tuple[int, int], Any] = {}
+        product: dict[tuple[int, int], Any] = {}
+        for k in range(self._size):
+            inverse[k, k], product[k, k] = pt.ones((), L.dtype), L[k, k]
+            for j in range(k):
+                inverse[k, j] = -sum(C[k, i] * inverse[i, j] for i in range(j, k))
+                product[k, j] = sum(L[k, i] * inverse[i, j] for i in range(j, k + 1))
+        return inverse, product
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,10 @@ from pymc_sgmcmc.rows.groups import RowGroup
 __all__ = ["EnergyGraph"]
 
 
+FEW = 16
+"""Largest number of entries of a variable in which derivatives may be differences."""
+
+
 class EnergyGraph:
     """U as a graph of the flat q and of the rows of a batch.
 
@@ -34,6 +38,8 @@ class EnergyGraph:
 
     Attributes
     ----------
+    large : list of TensorVariable
+        The variables of many entries, such as effects.
     coefficients : dict
         Functions of q that predictors are affine in, beside q, each with a symbol to stand for it.
     """
@@ -50,6 +56,7 @@ class EnergyGraph:
         self.exact = exact
         self.sizes = [int(np.prod(shape)) for shape in shapes]
         self.size = sum(self.sizes)
+        self.large = [var for var, n in zip(vars, self.sizes, strict=True) if n > FEW]
         found = dict.fromkeys(x for own in predictors or () for x in own.coefficients)
         self.coefficients = {x: x.type() for x in found}
         zero = pt.zeros((), dtype=pytensor.config.floatX)

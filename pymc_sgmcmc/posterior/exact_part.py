@@ -1,31 +1,36 @@
 """The part of U that is not minibatched: its gradient and its sparse second derivatives.
 
 The entries of elementwise log-densities, such as the prior of effects, have predictors as rows
-have: an entry is tied to the few variables that it is a function of. Other log-densities, such as
-that of a Cholesky factor, count as tied to all of their few variables.
+have: an entry is tied to the few variables that it is a function of. Where there are many, as of
+correlated effects, or none, as of a Cholesky factor, second derivatives in variables of few entries
+are differences of gradients, and entries are functions of the other variables alone.
 """
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.traversal import graph_inputs
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, diags_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.posterior.affine_maps import jacobians
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
-from pymc_sgmcmc.posterior.linear_predictors import Reach, predictors_of_entries
+from pymc_sgmcmc.posterior.linear_predictors import Predictors, Reach, predictors_of_entries
 from pymc_sgmcmc.posterior.row_hessian import HessianSums
 
 __all__ = ["ExactPart"]
 
-FEW = 64
-"""Largest number of coordinates of log-densities that are not elementwise."""
+MOST = 64
+"""Largest number of coordinates in which second derivatives are differences."""
+
+MANY = 7
+"""Number of predictors of an entry above which its second derivatives would be of many graphs."""
 
 
 class ExactPart:
@@ -41,19 +46,39 @@ class ExactPart:
     """
 
     def __init__(self, energy: EnergyGraph, q: Vector):
-        self._energy, self._given = energy, energy.values_at(q)
+        self._energy, self._start = energy, q
         with np.errstate(all="ignore"):
-            shapes = [np.shape(value) for value in evaluate(energy.exact, self._given)]
-        self._predictors, self._rest = [], []
+            values = evaluate(energy.exact, energy.values_at(q))
+        shapes = [np.shape(value) for value in values]
+        self._predictors: list[Predictors] = []
+        self._vars: list[Sequence[Any]] = []  # what the predictors are affine in
+        self._rest = []
+        tied: set[Any] = set()
         for term, shape in zip(energy.exact, shapes, strict=True):
-            own = predictors_of_entries(term, energy.vars, shape)
-            if own is not None and own.curvatures:
-                self._predictors.append(own)
-            elif self._depends(term):
+            own, vars = self._of_entries(term, energy.vars, shape), energy.vars
+            if own is None and self._depends(term):
                 self._rest.append(term)
-        tied = {x for term in self._rest for x in graph_inputs([term])}
+                inputs = set(graph_inputs([term]))
+                large = [var for var in energy.large if var in inputs]
+                of_large = self._of_entries(term, large, shape) if large else None
+                if of_large is not None:
+                    inputs -= set(large)
+                    own, vars = of_large, large
+                tied |= inputs
+            if own is not None:
+                self._predictors.append(own)
+                self._vars.append(vars)
         of_rest = [part for var, part in energy.coordinates().items() if var in tied]
         self._tied = np.concatenate([np.zeros(0, np.int64), *of_rest])
+
+    @staticmethod
+    def _of_entries(term, vars: Sequence, shape: tuple[int, ...]) -> Predictors | None:
+        """Return what entries of `term` are functions of; None where that is nothing, or much."""
+        first = predictors_of_entries(term, vars, shape, curved=False)
+        if first is None or len(first) > MANY:
+            return None
+        own = predictors_of_entries(term, vars, shape)
+        return own if own is not None and own.curvatures else None
 
     def _depends(self, term) -> bool:
         return not set(self._energy.vars).isdisjoint(graph_inputs([term]))
@@ -61,18 +86,18 @@ class ExactPart:
     @cached_property
     def is_known(self) -> bool:
         """Whether the second derivatives are found."""
-        if len(self._tied) > FEW:
+        if len(self._tied) > MOST:
             return False
         try:
-            self._jacobians
+            self._jacobians(self._start)
         except NotImplementedError:
             return False
         return True
 
-    @cached_property
-    def _jacobians(self) -> list:
-        energy = self._energy
-        return [jacobians(own.values, energy.vars, self._given) for own in self._predictors]
+    def _jacobians(self, q: Vector) -> list:
+        """Return the derivatives of predictors, which are affine given variables of few entries."""
+        given, pairs = self._energy.values_at(q), zip(self._predictors, self._vars, strict=True)
+        return [jacobians(own.values, vars, given) for own, vars in pairs]
 
     def gradients(self, points: Array) -> Array:
         """Return the gradients at `points`, (k, d)."""
@@ -90,12 +115,12 @@ class ExactPart:
             curvatures = [
                 sum_ + own / len(points) for sum_, own in zip(curvatures, found, strict=True)
             ]
-        sums = HessianSums(energy.vars, energy.sizes)
+        centre, sums = points.mean(axis=0), HessianSums(energy.vars, energy.sizes)
         for own, blocks, curvature in zip(
-            self._predictors, self._jacobians, curvatures, strict=True
+            self._predictors, self._jacobians(centre), curvatures, strict=True
         ):
             sums.add(blocks, own.pairs, curvature)
-        return gradient, csr_array(sums.whole()) + self._of_rest(points.mean(axis=0))
+        return gradient, csr_array(sums.whole()) + self._of_rest(centre)
 
     @property
     def is_kinked(self) -> bool:
@@ -128,22 +153,23 @@ class ExactPart:
         return interpreted([q], self._energy.at(q, graphs))
 
     def _of_rest(self, q: Vector) -> csr_array:
-        """Return the Hessian of what is not elementwise, by differences of gradients."""
-        tied, columns = self._tied, []
-        for j in tied:
+        """Return the Hessian's rows and columns of `tied`, by differences of gradients."""
+        tied, d = self._tied, len(q)
+        if not tied.size:
+            return csr_array((d, d))
+        columns = np.zeros((d, tied.size))
+        for k, j in enumerate(tied):
             width = (1e-2 if pytensor.config.floatX == "float32" else 1e-4) * (1 + abs(q[j]))
-            ends = []
-            for sign in (1, -1):
-                at = q.copy()
-                at[j] += sign * width
-                ends.append(self._slope_of_rest(at.astype(pytensor.config.floatX))[0][tied])
-            columns.append((ends[0] - ends[1]) / (2 * width))
-        shape = (len(q),) * 2
-        if not columns:
-            return csr_array(shape)
-        H = np.array(columns)
-        places = np.repeat(tied, len(tied)), np.tile(tied, len(tied))
-        return coo_array(((H + H.T).ravel() / 2, places), shape=shape).tocsr()
+            by = width * (np.arange(d) == j)
+            ends = [self._slope_of_rest(at.astype(pytensor.config.floatX))[0]
+                    for at in (q + by, q - by)]  # fmt: skip
+            columns[:, k] = (ends[0] - ends[1]) / (2 * width)
+        columns[tied] = (columns[tied] + columns[tied].T) / 2
+        rows, of = np.nonzero(columns)
+        found = coo_array((columns[rows, of], (rows, tied[of])), shape=(d, d)).tocsr()
+        beside = np.ones(d)
+        beside[tied] = 0.0
+        return csr_array(found + found.T @ diags_array(beside))
 
     @cached_property
     def _function(self):

@@ -32,9 +32,8 @@ __all__ = ["centred_effects", "standardized_effects"]
 LOCATION_AND_SCALE = (NormalRV, StudentTRV, LaplaceRV, LogisticRV)
 """Distributions whose last two parameters are a location and a scale."""
 
-MOST = 2
-"""Largest number of correlated effects of a group. PyTensor 2 takes minutes to compile three: the
-graph of each holds those of the ones before it."""
+MOST = 4
+"""Largest number of correlated effects of a group: of five, PyTensor takes minutes to build."""
 
 
 def centred_effects(

@@ -27,10 +27,13 @@ __all__ = ["lifted"]
 Select = Callable[[TensorVariable], TensorVariable]
 
 
-def lifted(graphs: Sequence[TensorVariable], vars: Sequence[Variable]) -> list[Any]:
+def lifted(
+    graphs: Sequence[TensorVariable], vars: Sequence[Variable], *, through_sums: bool = True
+) -> list[Any]:
     """Return `graphs` with selections inside elementwise operations, where these depend on `vars`.
 
     The values are the same. An operation is then on as many numbers as are selected.
+    `through_sums`: False moves selections to the parts of stacks alone.
     """
     depends: set[Variable] = set(vars)
     found: dict[Variable, Any] = {}
@@ -42,12 +45,13 @@ def lifted(graphs: Sequence[TensorVariable], vars: Sequence[Variable]) -> list[A
         old, inputs = node.inputs, [found.get(x, x) for x in node.inputs]
         parts = stacked(node, inputs, stacks)
         if isinstance(parts, Stack):
-            stacks[node.outputs[0]] = Stack(parts.axis, [*map(_lifted, parts.parts)])
+            within = [*map(_lifted, parts.parts)] if through_sums else parts.parts
+            stacks[node.outputs[0]] = Stack(parts.axis, within)
             continue
         if parts is not None:
-            found[node.outputs[0]] = _lifted(parts)
+            found[node.outputs[0]] = _lifted(parts) if through_sums else parts
             continue
-        select = _selection(node, inputs)
+        select = _selection(node, inputs) if through_sums else None
         if select is not None:
             found[node.outputs[0]] = _inside(select, inputs[0])
         elif any(new is not x for new, x in zip(inputs, old, strict=True)):

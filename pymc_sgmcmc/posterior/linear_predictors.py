@@ -31,6 +31,11 @@ from pymc_sgmcmc.rows.groups import RowGroup
 
 __all__ = ["Predictors", "Reach", "find_predictors", "predictors_of", "predictors_of_entries"]
 
+MANY = 7
+"""Number of predictors above which what rows select from is a coefficient, if there are fewer then:
+several correlated effects of a group have a predictor each, and one for each entry of their factor.
+"""
+
 Columns: TypeAlias = Sequence[Any]
 """Arrays or graphs, each with one number for each row."""
 
@@ -184,7 +189,26 @@ def find_predictors(
     over_kinks: bool = False,
 ) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
-    terms = lifted([inside(term) for term in group.terms], vars)
+    given = [inside(term) for term in group.terms]
+    found = _of_rows(lifted(given, vars), group, vars, curved=False)
+    if found is not None and len(found) > MANY:
+        terms = lifted(given, vars, through_sums=False)
+        of_coefficients = _of_rows(terms, group, vars, curved=curved, over_kinks=over_kinks)
+        if of_coefficients is not None and len(of_coefficients) < len(found):
+            return of_coefficients
+    if found is None or not curved:
+        return found
+    return _of_rows(lifted(given, vars), group, vars, curved=True, over_kinks=over_kinks)
+
+
+def _of_rows(
+    terms: Sequence[Any],
+    group: RowGroup,
+    vars: Sequence[TensorVariable],
+    *,
+    curved: bool,
+    over_kinks: bool = False,
+) -> Predictors | None:
     slices = {data.slice for data in group.data}
     terms = Ways(terms, vars, slices, coefficients=True).gathered(terms)
     ways = Ways(terms, vars, slices, coefficients=True)
@@ -201,12 +225,17 @@ def find_predictors(
 
 
 def predictors_of_entries(
-    term: TensorVariable, vars: Sequence[TensorVariable], shape: tuple[int, ...]
+    term: TensorVariable,
+    vars: Sequence[TensorVariable],
+    shape: tuple[int, ...],
+    *,
+    curved: bool = True,
 ) -> Predictors | None:
     """Return the predictors of the entries of a log-density, as if these were rows; or None.
 
     `shape`: of `term`, whose graph is elementwise where predictors are found. Where it may have
-    kinks, as that of a Laplace distribution has, curvatures reach over them.
+    kinks, as that of a Laplace distribution has, curvatures reach over them. `curved`: whether
+    curvatures are wanted.
     """
     shape = shape or (1,)
     terms = lifted([inside(term)], vars)
@@ -219,7 +248,7 @@ def predictors_of_entries(
         is_kinked = x in ways.affine and has_kinks(terms, [x])
         return shared(np.ones(shape, x.dtype), name="reach", shape=shape) if is_kinked else None
 
-    return _found(terms, ways, ways.is_entry, by_entry, reach, curved=True)
+    return _found(terms, ways, ways.is_entry, by_entry, reach, curved=curved)
 
 
 def _found(

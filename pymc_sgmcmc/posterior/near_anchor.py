@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
+from pymc_sgmcmc.posterior.coefficients import CoefficientDerivatives
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation
 from pymc_sgmcmc.posterior.row_hessian import Hessian, RowHessian
@@ -68,6 +69,7 @@ class NearAnchor:
         self._derivatives: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._expansions: tuple[np.ndarray, int, list[np.ndarray]] | None = None
         self._hessian: tuple[np.ndarray, Hessian] | None = None
+        self._whole: tuple[np.ndarray, np.ndarray] | None = None
 
     @cached_property
     def size(self) -> int:
@@ -76,8 +78,11 @@ class NearAnchor:
         return self._energy.size + sum(map(np.size, found))
 
     def with_coefficients(self, q: np.ndarray) -> np.ndarray:
-        """Return `q` and its coefficients, (D,)."""
-        return np.concatenate([q, *map(np.ravel, self._energy.coefficients_at(q))])
+        """Return `q` and its coefficients, (D,); the same array, until `q` is another."""
+        if self._whole is None or not np.array_equal(self._whole[0], q):
+            found = map(np.ravel, self._energy.coefficients_at(q))
+            self._whole = np.array(q), np.concatenate([q, *found])
+        return self._whole[1]
 
     @property
     def widths(self) -> list[int]:
@@ -167,7 +172,7 @@ class NearAnchor:
         return self._hessian[1]
 
     def expand(self, q: np.ndarray) -> tuple[np.ndarray, Hessian]:
-        """Return gradient and Gauss-Newton Hessian at `q` of the minibatched part of U.
+        """Return gradient and Gauss-Newton Hessian at `q` of the minibatched part of U, in q.
 
         Where predictors are multiplied, the Hessian leaves out what comes from the product and not
         from the likelihood: it is about zero on average, and makes a sum of few rows negative.
@@ -178,7 +183,16 @@ class NearAnchor:
             (k, rows, self._predictors[k].gauss_newton(found, self.products[k]))
             for k, rows, found in self._walk(q, gradient)
         )
-        return gradient, self._by_rows.of(q, curvatures)
+        H = self._by_rows.of(q, curvatures)
+        if not self._energy.coefficients:
+            return gradient, H
+        J = self.coefficients.at(q)
+        return J.T @ gradient, J.T @ csr_array(H) @ J
+
+    @cached_property
+    def coefficients(self) -> CoefficientDerivatives:
+        """The derivatives of q and its coefficients in q."""
+        return CoefficientDerivatives(self._energy)
 
     def _walk(self, q: np.ndarray, gradient: np.ndarray) -> Parts:
         """Go through all rows: yield group, rows and their derivatives, and add to `gradient`."""

@@ -310,7 +310,7 @@ class Target:
     def is_structured(self) -> bool:
         """Whether the second derivatives of U are known on all rows, as a sparse matrix."""
         near = self.near_anchor
-        if near is None or self.energy.coefficients:
+        if near is None or not near.coefficients.is_known:
             return False
         return near.is_curved and self.exact_part.is_known
 

@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 from pytensor.compile.mode import Mode
 
+import pymc_sgmcmc.posterior.energy_graph
 import pymc_sgmcmc.posterior.target
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.posterior.effects import CorrelatedEffects, ScaledEffects
@@ -60,10 +61,12 @@ def spectrum():
     pm.Normal("y", mu, pm.HalfNormal("s"), observed=Y)
 
 
-def _correlated(made):
-    chol, *_ = pm.LKJCholeskyCov("L", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0))
+def _correlated(made, n=2):
+    chol, *_ = pm.LKJCholeskyCov("L", n=n, eta=2, sd_dist=pm.Exponential.dist(1.0))
     effects = made(chol)
-    pm.Normal("y", effects[GROUP, 0] + effects[GROUP, 1] * X[:, 0], 1.0, observed=Y)
+    mu = effects[GROUP, 0] + effects[GROUP, 1] * X[:, 0]
+    mu = mu if n == 2 else mu + effects[GROUP, 2] * X[:, 1]
+    pm.Normal("y", mu, 1.0, observed=Y)
 
 
 def correlated():
@@ -73,6 +76,11 @@ def correlated():
 def correlated_by_group():
     mean = pm.Normal("mean", shape=2)
     _correlated(lambda chol: mean + pm.Normal("z", shape=(G, 2)) @ chol.T)
+
+
+def correlated_in_threes():
+    mean = pm.Normal("mean", shape=3)
+    _correlated(lambda chol: mean + pm.Normal("z", shape=(G, 3)) @ chol.T, n=3)
 
 
 def correlated_turned():
@@ -89,7 +97,7 @@ STANDARDIZED = {
     one_scale: ["z"], scale_after_selection: ["z"], two_of_a_group: ["u", "v"],
     scales_of_coefficients: ["z"], spectrum: ["b"],
     correlated: ["z"], correlated_by_group: ["z"], correlated_turned: ["z"],
-    correlated_summed: ["z"],
+    correlated_summed: ["z"], correlated_in_threes: ["z"],
 }  # fmt: skip
 
 
@@ -133,6 +141,8 @@ def target_of(build):
     settings = {"batch_size": None if build is exact_rows else 6, "backend": MERGED}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
+        # Effects count as many, and the entries of a factor as few.
+        patch.setattr(pymc_sgmcmc.posterior.energy_graph, "FEW", 6 if is_correlated(build) else 2)
         target = Target(
             model, model.continuous_value_vars, with_predictors=True, partial_centring=True,
             **settings,
@@ -157,7 +167,7 @@ def marked(builds):
 
 ALL = [*STANDARDIZED, *CENTRED]
 BUILDS = marked(ALL)
-NOT_STRUCTURED = [scales_of_coefficients, spectrum, exact_rows]
+OF_COEFFICIENTS = [scales_of_coefficients, spectrum, correlated_in_threes]
 SAME_PRIOR = [correlated_by_group, correlated_turned, correlated_summed]  # as `correlated`
 
 
@@ -202,10 +212,11 @@ def test_the_gradient(build):
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_second_derivatives_of_rows(build):
-    """They are sparse and exact, but for products by a matrix."""
+    """They are sparse and exact; those in coefficients are looked at below."""
     target = target_of(build)
-    assert target.is_structured == (build not in NOT_STRUCTURED)
-    if not target.is_structured:
+    assert target.is_structured == (build is not exact_rows)
+    assert build is exact_rows or bool(target.energy.coefficients) == (build in OF_COEFFICIENTS)
+    if build in OF_COEFFICIENTS or build is exact_rows:
         return
     (q,) = points(target)
     expected = differences(target.batched_gradient, q)
@@ -214,7 +225,26 @@ def test_second_derivatives_of_rows(build):
     np.testing.assert_allclose(H, expected, rtol=0, atol=1e-6 * scale)
 
 
-OF_PRIOR = [one for one in ALL if one not in (*NOT_STRUCTURED, *SAME_PRIOR)]
+@pytest.mark.parametrize("build", marked(OF_COEFFICIENTS))
+def test_derivatives_of_coefficients(build):
+    target = target_of(build)
+    near, (q,) = target.near_anchor, points(target)
+    expected = differences(near.with_coefficients, q).T
+    J = near.coefficients.at(q).toarray()
+    np.testing.assert_allclose(J, expected, rtol=1e-6, atol=1e-7)
+    assert np.abs(J[target.size :]).max() > 0.1 and len(J) > target.size
+    # What is left out of the Hessian in q are second derivatives of the coefficients.
+    gradient, H = near.expand(q)
+    np.testing.assert_allclose(gradient, target.batched_gradient(q), rtol=1e-8, atol=1e-8)
+    slopes = target.anchor_gradient(q)
+    of_coefficients = differences(lambda at: near.coefficients.at(at).toarray().T @ slopes, q)
+    whole = differences(target.batched_gradient, q)
+    if build is not spectrum:  # whose scale of rows has second derivatives of its own
+        scale = np.abs(whole).max()
+        np.testing.assert_allclose(H.toarray() + of_coefficients, whole, rtol=0, atol=1e-5 * scale)
+
+
+OF_PRIOR = [one for one in ALL if one not in (exact_rows, *SAME_PRIOR)]
 
 
 @pytest.mark.parametrize("build", marked(OF_PRIOR))
@@ -233,7 +263,7 @@ def test_second_derivatives_of_the_prior(build):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("build", [scales_of_coefficients, spectrum])
+@pytest.mark.parametrize("build", marked(OF_COEFFICIENTS))
 def test_control_variates_in_coefficients(build, order):
     """The mean over all batches is exact; a normal response with a known sd has no noise left."""
     target = target_of(build)
@@ -244,7 +274,7 @@ def test_control_variates_in_coefficients(build, order):
     scale = np.abs(exact).max()
     np.testing.assert_allclose(found.mean(axis=0), exact, rtol=0, atol=1e-10 * scale)
     is_exact = np.abs(found - exact).max() < 1e-9 * scale
-    assert is_exact == (build is scales_of_coefficients and order == 2)
+    assert is_exact == (build is not spectrum and order == 2)
 
 
 def test_the_gradient_at_an_anchor_in_coefficients():

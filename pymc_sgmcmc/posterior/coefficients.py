@@ -1,0 +1,120 @@
+"""Coefficients: functions of q without rows that predictors are affine in.
+
+What is known of rows in q and in coefficients, as if these were variables of their own, is known in
+q by the derivatives of the coefficients.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.variable import TensorVariable
+from scipy.sparse import block_array, csr_array, diags_array, eye_array
+
+from pymc_sgmcmc._utils.types import Array, Vector
+from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.posterior.affine_maps import Block, jacobians
+from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
+from pymc_sgmcmc.posterior.linear_predictors import Predictors, predictors_of_entries
+
+__all__ = ["CoefficientDerivatives"]
+
+MOST = 64
+"""Largest number of coordinates in which derivatives are differences."""
+
+
+class CoefficientDerivatives:
+    """The derivatives of q and its coefficients, (D,), in q (d,): a sparse matrix.
+
+    In variables of few entries, such as scales and length scales, they are differences. In others,
+    such as effects, coefficients have to be elementwise functions; else derivatives are not known.
+
+    Parameters
+    ----------
+    energy : EnergyGraph
+    """
+
+    def __init__(self, energy: EnergyGraph):
+        self._energy = energy
+        self._large = energy.large
+        small = [at for var, at in energy.coordinates().items() if var not in energy.large]
+        self._small = np.concatenate([np.zeros(0, np.int64), *small])
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether all derivatives are found."""
+        if not self._energy.coefficients:
+            return True
+        if len(self._small) > MOST or any(own is None for own in self._by_entry):
+            return False
+        try:
+            self._of_large(np.zeros(self._energy.size))
+        except NotImplementedError:
+            return False
+        return True
+
+    def at(self, q: Vector) -> csr_array:
+        """Return the derivatives at `q`, (D, d)."""
+        energy, whole = self._energy, eye_array(len(q), format="csr")
+        if not energy.coefficients:
+            return whole
+        blocks = [
+            [csr_array(found.get(var, csr_array((size, n)))) for var, n in self._sizes()]
+            for found, size in self._of_large(q)
+        ]
+        return csr_array(block_array([[whole], [block_array(blocks) + self._of_small(q)]]))
+
+    def _sizes(self) -> Sequence[tuple[TensorVariable, int]]:
+        return [*zip(self._energy.vars, self._energy.sizes, strict=True)]
+
+    def _of_small(self, q: Vector) -> csr_array:
+        """Return the derivatives of coefficients, in the columns of variables with few entries."""
+
+        def values(at: Vector) -> Array:
+            return np.concatenate([np.ravel(x) for x in self._energy.coefficients_at(at)])
+
+        columns = np.zeros((len(values(q)), len(q)))
+        for j in self._small:
+            width = (1e-2 if pytensor.config.floatX == "float32" else 1e-5) * (1 + abs(q[j]))
+            by = width * (np.arange(len(q)) == j)
+            columns[:, j] = (values(q + by) - values(q - by)) / (2 * width)
+        return csr_array(columns)
+
+    @cached_property
+    def _by_entry(self) -> list[Predictors | None]:
+        """What the entries of each coefficient are functions of, in variables with many entries."""
+        energy = self._energy
+        values = energy.coefficients_at(np.zeros(energy.size))
+
+        def own(x: TensorVariable, value: Array) -> Predictors | None:
+            if set(self._large).isdisjoint(graph_inputs([x])):
+                return Predictors((), (), ())
+            return predictors_of_entries(x, self._large, np.shape(value), curved=False)
+
+        return [own(x, value) for x, value in zip(energy.coefficients, values, strict=True)]
+
+    @cached_property
+    def _slopes(self) -> Callable[[Vector], list[Array]]:
+        energy = self._energy
+        q = pt.vector("q", dtype=pytensor.config.floatX, shape=(energy.size,))
+        graphs = [x for own in self._by_entry if own is not None for x in own.slopes]
+        return interpreted([q], energy.at(q, graphs))
+
+    def _of_large(self, q: Vector) -> list[tuple[dict[TensorVariable, Block], int]]:
+        """Return the derivatives of each coefficient by variable, and its number of entries."""
+        energy, found = self._energy, []
+        given = energy.values_at(q)
+        slopes = iter(self._slopes(q.astype(pytensor.config.floatX)))
+        for own, value in zip(self._by_entry, energy.coefficients_at(q), strict=True):
+            assert own is not None  # the derivatives are known
+            total: dict[TensorVariable, Block] = {}
+            for blocks, slope in zip(jacobians(own.values, self._large, given), slopes):
+                by = diags_array(-np.ravel(slope))  # slopes are those of minus the sum
+                for var, block in blocks.items():
+                    product = by @ block
+                    total[var] = total[var] + product if var in total else product
+            found.append((total, np.size(value)))
+        return found
