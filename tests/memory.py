@@ -6,7 +6,7 @@ from pathlib import Path
 
 STATM = Path("/proc/self/statm")
 THRESHOLDS = (40_000_000, 20, 50)  # objects, 5 GB of them: what a single test may leave
-SHARE = 1 / 4  # of the memory: CI runs two processes, and compilers, side by side
+SHARE = 1 / 3  # of the memory, for at least two processes: CI runs two jobs, and compilers, at once
 
 
 def can_measure():
@@ -32,7 +32,7 @@ class Growth:
         if can_measure():
             memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
             workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-            self.limit, self.before = memory * SHARE / workers, resident_bytes()
+            self.limit, self.before = memory * SHARE / max(2, workers), resident_bytes()
 
     def collect_where_large(self):
         """Collect garbage if the process has grown by its share."""

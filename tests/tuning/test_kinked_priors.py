@@ -70,7 +70,7 @@ def test_normal_effects_have_none():
 def test_the_mean_hessian_is_that_over_an_sd(t):
     """For x from N(m, s^2), (sign(x + s) - sign(x - s)) / (2 s t) is 1 / (s t) where |x| < s."""
     target, r = target_of(centred), np.random.default_rng(3)
-    k, sds, m = 4000, r.uniform(0.05, 0.5, G), r.normal(0, 0.3, G)
+    k, sds, m = 1000, r.uniform(0.05, 0.5, G), r.normal(0, 0.3, G)
     at = target.energy.coordinates()
     names = {var.name: at[var] for var in target.vars}
     points = np.zeros((k, target.size))
@@ -118,8 +118,15 @@ def exact():
     return t, (first, np.sqrt(second - first**2))
 
 
-@pytest.mark.parametrize("build", [centred, standardized, penalty])
-@pytest.mark.parametrize("metric", [identity(G + 1, dense=True), unit_factor(G + 1)])
+@pytest.mark.parametrize(
+    "build, metric",
+    [
+        (centred, identity(G + 1, dense=True)),
+        (centred, unit_factor(G + 1)),
+        (standardized, unit_factor(G + 1)),
+        (penalty, identity(G + 1, dense=True)),
+    ],
+)
 def test_the_mass_is_located(build, metric):
     target = target_of(build)
     found = locate(target, target.initial + 0.5, np.random.default_rng(5), metric)
