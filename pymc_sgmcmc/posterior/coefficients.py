@@ -12,7 +12,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
-from scipy.sparse import block_array, csr_array, diags_array, eye_array
+from scipy.sparse import block_array, coo_array, csr_array, diags_array, eye_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.compile.backend import interpreted
@@ -76,12 +76,14 @@ class CoefficientDerivatives:
         def values(at: Vector) -> Array:
             return np.concatenate([np.ravel(x) for x in self._energy.coefficients_at(at)])
 
-        columns = np.zeros((len(values(q)), len(q)))
-        for j in self._small:
+        columns = np.zeros((len(values(q)), len(self._small)))
+        for k, j in enumerate(self._small):
             width = (1e-2 if pytensor.config.floatX == "float32" else 1e-5) * (1 + abs(q[j]))
             by = width * (np.arange(len(q)) == j)
-            columns[:, j] = (values(q + by) - values(q - by)) / (2 * width)
-        return csr_array(columns)
+            columns[:, k] = (values(q + by) - values(q - by)) / (2 * width)
+        rows, of = np.nonzero(columns)
+        places, shape = (rows, self._small[of]), (len(columns), len(q))
+        return coo_array((columns[rows, of], places), shape=shape).tocsr()
 
     @cached_property
     def _by_entry(self) -> list[Predictors | None]:

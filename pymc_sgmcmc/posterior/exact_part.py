@@ -21,16 +21,18 @@ from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.posterior.affine_maps import jacobians
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
-from pymc_sgmcmc.posterior.linear_predictors import Predictors, Reach, predictors_of_entries
+from pymc_sgmcmc.posterior.linear_predictors import (
+    MANY,
+    Predictors,
+    Reach,
+    predictors_of_entries,
+)
 from pymc_sgmcmc.posterior.row_hessian import HessianSums
 
 __all__ = ["ExactPart"]
 
 MOST = 64
 """Largest number of coordinates in which second derivatives are differences."""
-
-MANY = 7
-"""Number of predictors of an entry above which its second derivatives would be of many graphs."""
 
 
 class ExactPart:
@@ -73,7 +75,10 @@ class ExactPart:
 
     @staticmethod
     def _of_entries(term, vars: Sequence, shape: tuple[int, ...]) -> Predictors | None:
-        """Return what entries of `term` are functions of; None where that is nothing, or much."""
+        """Return what entries of `term` are functions of; None where that is nothing, or much.
+
+        Of many predictors, second derivatives are many graphs.
+        """
         first = predictors_of_entries(term, vars, shape, curved=False)
         if first is None or len(first) > MANY:
             return None

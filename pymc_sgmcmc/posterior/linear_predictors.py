@@ -29,12 +29,19 @@ from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
 from pymc_sgmcmc.posterior.lifting import lifted
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = ["Predictors", "Reach", "find_predictors", "predictors_of", "predictors_of_entries"]
+__all__ = [
+    "MANY",
+    "Predictors",
+    "Reach",
+    "find_predictors",
+    "predictors_of",
+    "predictors_of_entries",
+]
 
 MANY = 7
-"""Number of predictors above which what rows select from is a coefficient, if there are fewer then:
-several correlated effects of a group have a predictor each, and one for each entry of their factor.
-"""
+"""Largest number of predictors of which all pairs have second derivatives, where that can be helped.
+With more, what rows select from is a coefficient, if there are fewer so: of correlated effects each
+is a predictor, and each entry of their factor."""
 
 Columns: TypeAlias = Sequence[Any]
 """Arrays or graphs, each with one number for each row."""

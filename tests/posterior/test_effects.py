@@ -159,16 +159,22 @@ def is_correlated(build):
     return build.__name__.startswith("correlated")
 
 
+ALSO = [correlated, correlated_turned, correlated_summed]
+"""Other ways to write `correlated_by_group`: they take as long, and CI has them."""
+
+
 def marked(builds):
     """PyMC compiles the initial point of a Cholesky factor."""
-    mark = pytest.mark.compiled
-    return [pytest.param(one, marks=mark) if is_correlated(one) else one for one in builds]
+
+    def marks(build):
+        return [pytest.mark.compiled] + [pytest.mark.statistics] * (build in ALSO)
+
+    return [pytest.param(one, marks=marks(one)) if is_correlated(one) else one for one in builds]
 
 
 ALL = [*STANDARDIZED, *CENTRED]
 BUILDS = marked(ALL)
 OF_COEFFICIENTS = [scales_of_coefficients, spectrum, correlated_in_threes]
-SAME_PRIOR = [correlated_by_group, correlated_turned, correlated_summed]  # as `correlated`
 
 
 def points(target, number=1):
@@ -244,7 +250,7 @@ def test_derivatives_of_coefficients(build):
         np.testing.assert_allclose(H.toarray() + of_coefficients, whole, rtol=0, atol=1e-5 * scale)
 
 
-OF_PRIOR = [one for one in ALL if one not in (exact_rows, *SAME_PRIOR)]
+OF_PRIOR = [one for one in ALL if one not in (exact_rows, *ALSO)]
 
 
 @pytest.mark.parametrize("build", marked(OF_PRIOR))

@@ -123,7 +123,7 @@ def exact():
     [
         (centred, identity(G + 1, dense=True)),
         (centred, unit_factor(G + 1)),
-        (standardized, unit_factor(G + 1)),
+        pytest.param(standardized, unit_factor(G + 1), marks=pytest.mark.statistics),
         (penalty, identity(G + 1, dense=True)),
     ],
 )
