@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 MANY = 7
-"""Largest number of predictors of which all pairs have second derivatives, where that can be helped.
+"""Largest number of predictors of which all pairs have second derivatives, if that can be helped.
 With more, what rows select from is a coefficient, if there are fewer so: of correlated effects each
 is a predictor, and each entry of their factor."""
 
