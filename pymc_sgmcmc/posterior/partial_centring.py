@@ -86,7 +86,9 @@ class PartialCentring:
 
     def coordinates(self, values: np.ndarray) -> np.ndarray:
         """Return the coordinates, (d,), of `values` (d,)."""
-        return self._of_values(values)[0] if self.effects else values
+        if not self.effects:
+            return values
+        return self._of_values(values.astype(pytensor.config.floatX))[0]
 
     def start(self, values: np.ndarray) -> np.ndarray:
         """Return the coordinates, (d,), at which a search from `values` (d,) starts.
