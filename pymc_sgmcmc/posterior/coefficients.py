@@ -50,8 +50,11 @@ class CoefficientDerivatives:
             return True
         if len(self._small) > MOST or any(own is None for own in self._by_entry):
             return False
+        given = self._energy.values_at(np.zeros(self._energy.size))
         try:
-            self._of_large(np.zeros(self._energy.size))
+            for own in self._by_entry:
+                assert own is not None  # see above
+                jacobians(own.values, self._large, given)
         except NotImplementedError:
             return False
         return True
@@ -87,7 +90,7 @@ class CoefficientDerivatives:
 
     @cached_property
     def _by_entry(self) -> list[Predictors | None]:
-        """What the entries of each coefficient are functions of, in variables with many entries."""
+        """Predictors of the entries of each coefficient, in variables with many entries."""
         energy = self._energy
         values = energy.coefficients_at(np.zeros(energy.size))
 

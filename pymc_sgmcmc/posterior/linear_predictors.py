@@ -197,7 +197,8 @@ def find_predictors(
 ) -> Predictors | None:
     """Return the predictors of a group, functions of `vars`; None if none are found."""
     given = [inside(term) for term in group.terms]
-    found = _of_rows(lifted(given, vars), group, vars, curved=False)
+    through_sums = lifted(given, vars)
+    found = _of_rows(through_sums, group, vars, curved=False)
     if found is not None and len(found) > MANY:
         terms = lifted(given, vars, through_sums=False)
         of_coefficients = _of_rows(terms, group, vars, curved=curved, over_kinks=over_kinks)
@@ -205,7 +206,7 @@ def find_predictors(
             return of_coefficients
     if found is None or not curved:
         return found
-    return _of_rows(lifted(given, vars), group, vars, curved=True, over_kinks=over_kinks)
+    return _of_rows(through_sums, group, vars, curved=True, over_kinks=over_kinks)
 
 
 def _of_rows(

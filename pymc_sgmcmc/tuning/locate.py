@@ -70,7 +70,7 @@ class Locator(Protocol):
 def locate(target: Target, start: Vector, rng: np.random.Generator, metric: Metric) -> Located:
     """Search from `start` for the region of high posterior density."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # Of few variables, the mode takes less than the derivatives of coefficients.
+        # With few variables, the mode takes less time than derivatives of coefficients.
         if target.is_structured and not (metric.dense and target.energy.coefficients):
             found = _normal(target, start, rng, metric)
             if found is not None:

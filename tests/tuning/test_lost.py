@@ -56,12 +56,17 @@ def wrong_place(target, start, rng, metric):
     return Located(coordinates, found.decrement, found.value, found.gradient)
 
 
-def test_the_search_is_repeated_from_where_the_chain_fell():
-    target, r = target_of(N), np.random.default_rng(3)
-    wrong_place.searches = 0
-    tuner = simple_tuner(target, NOISELESS, locator=wrong_place)
+def started(r, searches):
+    """A tuner whose search, after so many `searches`, was `wrong_place`, and what it found."""
+    wrong_place.searches = searches
+    tuner = simple_tuner(target_of(N), NOISELESS, locator=wrong_place)
     untuned = Tuned.untuned([64], Coordinates(np.zeros(D), Dense(np.eye(D))))
-    tuned = tuner.start(untuned, np.zeros(D), r)
+    return tuner, tuner.start(untuned, np.zeros(D), r)
+
+
+def test_the_search_is_repeated_from_where_the_chain_fell():
+    r = np.random.default_rng(3)
+    tuner, tuned = started(r, 0)
     for _ in range(window_length(0)):
         assert tuned.searches == 1
         tuned = tuner.learn(tuned, MEAN + SD * r.normal(size=D), r)
@@ -73,11 +78,8 @@ def test_the_search_is_repeated_from_where_the_chain_fell():
 
 
 def test_searches_have_an_end():
-    target, r = target_of(N), np.random.default_rng(4)
-    wrong_place.searches = 2
-    tuner = simple_tuner(target, NOISELESS, locator=wrong_place)
-    untuned = Tuned.untuned([64], Coordinates(np.zeros(D), Dense(np.eye(D))))
-    tuned = tuner.start(untuned, np.zeros(D), r)
+    r = np.random.default_rng(4)
+    tuner, tuned = started(r, 2)
     for _ in range(sum(map(window_length, range(SEARCHES)))):
         tuned = tuner.learn(tuned, MEAN + SD * r.normal(size=D), r)
     assert tuned.searches == SEARCHES
