@@ -100,7 +100,7 @@ class Ways:
     def is_scalar(self, x: Variable) -> bool:
         return x in self.affine and all(x.type.broadcastable)
 
-    def of_scalars(self, x: Any) -> tuple[Any, dict[Any, tuple[Any, Any]] | None]:
+    def of_scalars(self, x: Any) -> tuple[Any, dict[Any, tuple[Any, Any]]] | None:
         """Return `x`, one number, and the numbers affine in vars that it is a function of.
 
         Each with its value, and with a symbol that may stand for it in `x`. Where they are not
@@ -114,7 +114,7 @@ class Ways:
         vars = [var for var in self._vars if var in inputs]
         shapes = {var: var.type.shape for var in vars}
         if None in chain(*shapes.values()) or sum(map(prod, shapes.values())) > FEW:
-            return x, None
+            return None
         entries = {var: self._entries_of(var) for var in vars}
         wholes = {
             var: pt.stack([symbol for _, symbol in own]).reshape(shapes[var])

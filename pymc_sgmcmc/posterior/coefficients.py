@@ -12,18 +12,17 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
-from scipy.sparse import block_array, coo_array, csr_array, diags_array, eye_array
+from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.posterior.affine_maps import Block, jacobians
+from pymc_sgmcmc.posterior.differences import MOST, difference_columns
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
-from pymc_sgmcmc.posterior.linear_predictors import Predictors, predictors_of_entries
+from pymc_sgmcmc.posterior.linear_predictors import cut_entries
+from pymc_sgmcmc.posterior.predictors import Predictors
 
 __all__ = ["CoefficientDerivatives"]
-
-MOST = 64
-"""Largest number of coordinates in which derivatives are differences."""
 
 
 class CoefficientDerivatives:
@@ -68,25 +67,14 @@ class CoefficientDerivatives:
             [csr_array(found.get(var, csr_array((size, n)))) for var, n in self._sizes()]
             for found, size in self._of_large(q)
         ]
-        return csr_array(block_array([[whole], [block_array(blocks) + self._of_small(q)]]))
+        of_small = difference_columns(self._values, q, self._small)
+        return csr_array(block_array([[whole], [block_array(blocks) + of_small]]))
 
     def _sizes(self) -> Sequence[tuple[TensorVariable, int]]:
         return [*zip(self._energy.vars, self._energy.sizes, strict=True)]
 
-    def _of_small(self, q: Vector) -> csr_array:
-        """Return the derivatives of coefficients, in the columns of variables with few entries."""
-
-        def values(at: Vector) -> Array:
-            return np.concatenate([np.ravel(x) for x in self._energy.coefficients_at(at)])
-
-        columns = np.zeros((len(values(q)), len(self._small)))
-        for k, j in enumerate(self._small):
-            width = (1e-2 if pytensor.config.floatX == "float32" else 1e-5) * (1 + abs(q[j]))
-            by = width * (np.arange(len(q)) == j)
-            columns[:, k] = (values(q + by) - values(q - by)) / (2 * width)
-        rows, of = np.nonzero(columns)
-        places, shape = (rows, self._small[of]), (len(columns), len(q))
-        return coo_array((columns[rows, of], places), shape=shape).tocsr()
+    def _values(self, q: Vector) -> Array:
+        return np.concatenate([np.ravel(x) for x in self._energy.coefficients_at(q)])
 
     @cached_property
     def _by_entry(self) -> list[Predictors | None]:
@@ -97,7 +85,8 @@ class CoefficientDerivatives:
         def own(x: TensorVariable, value: Array) -> Predictors | None:
             if set(self._large).isdisjoint(graph_inputs([x])):
                 return Predictors((), (), ())
-            return predictors_of_entries(x, self._large, np.shape(value), curved=False)
+            cut = cut_entries(x, self._large, np.shape(value))
+            return None if cut is None else cut.predictors(curved=False)
 
         return [own(x, value) for x, value in zip(energy.coefficients, values, strict=True)]
 

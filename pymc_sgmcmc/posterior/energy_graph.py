@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.log_density import flat_gradient, inside, pulled_back, stabilized
-from pymc_sgmcmc.posterior.linear_predictors import Predictors
+from pymc_sgmcmc.posterior.predictors import Predictors
 from pymc_sgmcmc.rows.groups import RowGroup
 
 __all__ = ["EnergyGraph"]

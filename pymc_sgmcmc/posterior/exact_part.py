@@ -14,25 +14,19 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.traversal import graph_inputs
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import csr_array, diags_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.posterior.affine_maps import jacobians
+from pymc_sgmcmc.posterior.differences import MOST, difference_columns
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
-from pymc_sgmcmc.posterior.linear_predictors import (
-    MANY,
-    Predictors,
-    Reach,
-    predictors_of_entries,
-)
+from pymc_sgmcmc.posterior.linear_predictors import MANY, cut_entries
+from pymc_sgmcmc.posterior.predictors import Predictors, Reach
 from pymc_sgmcmc.posterior.row_hessian import HessianSums
 
 __all__ = ["ExactPart"]
-
-MOST = 64
-"""Largest number of coordinates in which second derivatives are differences."""
 
 
 class ExactPart:
@@ -79,11 +73,11 @@ class ExactPart:
 
         Of many predictors, second derivatives are many graphs.
         """
-        first = predictors_of_entries(term, vars, shape, curved=False)
-        if first is None or len(first) > MANY:
+        cut = cut_entries(term, vars, shape)
+        if cut is None or len(cut) > MANY:
             return None
-        own = predictors_of_entries(term, vars, shape)
-        return own if own is not None and own.curvatures else None
+        own = cut.predictors()
+        return own if own.curvatures else None
 
     def _depends(self, term) -> bool:
         return not set(self._energy.vars).isdisjoint(graph_inputs([term]))
@@ -162,19 +156,11 @@ class ExactPart:
         tied, d = self._tied, len(q)
         if not tied.size:
             return csr_array((d, d))
-        columns = np.zeros((d, tied.size))
-        for k, j in enumerate(tied):
-            width = (1e-2 if pytensor.config.floatX == "float32" else 1e-4) * (1 + abs(q[j]))
-            by = width * (np.arange(d) == j)
-            ends = [self._slope_of_rest(at.astype(pytensor.config.floatX))[0]
-                    for at in (q + by, q - by)]  # fmt: skip
-            columns[:, k] = (ends[0] - ends[1]) / (2 * width)
-        columns[tied] = (columns[tied] + columns[tied].T) / 2
-        rows, of = np.nonzero(columns)
-        found = coo_array((columns[rows, of], (rows, tied[of])), shape=(d, d)).tocsr()
-        beside = np.ones(d)
-        beside[tied] = 0.0
-        return csr_array(found + found.T @ diags_array(beside))
+        found = difference_columns(lambda at: self._slope_of_rest(at)[0], q, tied)
+        # Between coordinates of `tied` there are two differences, beside them one.
+        weight = np.ones(d)
+        weight[tied] = 0.5
+        return csr_array(diags_array(weight) @ found + found.T @ diags_array(weight))
 
     @cached_property
     def _function(self):

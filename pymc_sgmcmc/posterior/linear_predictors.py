@@ -1,174 +1,102 @@
-"""Predictors: affine functions of coefficients that determine the likelihood of a row.
+"""Find the predictors of the rows of a likelihood, or of the entries of a prior, in its graph."""
 
-The predictors of a linear regression are X @ beta and the logarithm of the scale. Coefficients are
-entries of q, or functions of q without rows, such as the products of scales and standardized
-coefficients of a sparse regression or of a Gaussian process by basis functions. A control variate
-then needs only the slopes of each row's likelihood in the predictors at its anchor. These slopes
-can be kept, and one product with X maps a difference of slopes to a gradient in q.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor import shared
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.model.log_density import has_kinks, inside, pulled_back
+from pymc_sgmcmc.model.log_density import has_kinks, inside
 from pymc_sgmcmc.posterior.affine_ways import Ways
 from pymc_sgmcmc.posterior.derivatives import Derivatives, expand
 from pymc_sgmcmc.posterior.lifting import lifted
+from pymc_sgmcmc.posterior.predictors import Predictors, Reach
 from pymc_sgmcmc.rows.groups import RowGroup
 
-__all__ = [
-    "MANY",
-    "Predictors",
-    "Reach",
-    "find_predictors",
-    "predictors_of",
-    "predictors_of_entries",
-]
+__all__ = ["MANY", "Cut", "cut_entries", "cut_rows", "predictors_of"]
 
 MANY = 7
 """Largest number of predictors of which all pairs have second derivatives, if that can be helped.
 With more, what rows select from is a coefficient, if there are fewer so: of correlated effects each
 is a predictor, and each entry of their factor."""
 
-Columns: TypeAlias = Sequence[Any]
-"""Arrays or graphs, each with one number for each row."""
-
 
 @dataclass(frozen=True, eq=False)
-class Reach:
-    """How far slopes are compared in a quantity of each row, to each side of its value.
+class Cut:
+    """Where a sum over rows is cut into predictors and what is a function of them.
+
+    Its predictors can be counted; derivatives are taken when they are asked for.
 
     Attributes
     ----------
-    distance : SharedVariable
-    value : TensorVariable
-        The quantity itself.
-    slope : TensorVariable
-        The slope in that quantity, (n,).
-    curvature : TensorVariable
-        The change of the slope from one side to the other, by the distance between them, (n,).
-    """
-
-    distance: SharedVariable
-    value: TensorVariable
-    slope: TensorVariable
-    curvature: TensorVariable
-
-
-@dataclass(frozen=True, eq=False)
-class Predictors:
-    """The P predictors of a group of rows, and the derivatives of the rows' energies u in them.
-
-    u is minus the log-likelihood of a row as a function of its predictors. All graphs are functions
-    of q and of the slices, with n numbers.
-
-    Attributes
-    ----------
-    values : list of TensorVariable
-        The predictors, affine in q and in `coefficients`.
+    terms : list of TensorVariable
+        The summands, elementwise in the variables of `whole`.
+    whole : dict
+        The variables at which they are cut: one number for each row, of the shape of the terms.
+    inner : dict
+        Of variables of `whole` that are no predictors: their graph, and the numbers that these are
+        functions of, each with its value and a symbol.
+    values : dict
+        The predictors: one number for each row, of the shape of the terms.
     coefficients : list of TensorVariable
         Functions of q without rows that occur in `values`.
-    slopes : list of TensorVariable
-        The derivatives of u.
-    curvatures : list of TensorVariable
-        The second derivatives of u, in the order of `pairs`; none where PyTensor has none, or where
-        they are not wanted.
-    reaches : list of Reach
-        What takes the place of second derivatives over kinks; empty where nothing does.
+    reach : callable
+        A function that returns how far slopes are compared in a variable; None for second
+        derivatives.
     """
 
-    values: Sequence[TensorVariable]
-    slopes: Sequence[TensorVariable]
-    curvatures: Sequence[TensorVariable]
-    coefficients: Sequence[TensorVariable] = ()
-    reaches: Sequence[Reach] = ()
+    terms: Sequence[Any]
+    whole: Mapping[Variable, TensorVariable]
+    inner: Mapping[Variable, tuple[Any, Mapping[Any, tuple[Any, Any]]]]
+    values: Mapping[Variable, TensorVariable]
+    coefficients: Sequence[TensorVariable]
+    reach: Callable[[Any], SharedVariable | None]
 
     def __len__(self) -> int:
         return len(self.values)
 
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Pairs (j, k) of predictors with j <= k."""
-        return [*combinations_with_replacement(range(len(self)), 2)]
+    def predictors(self, *, curved: bool = True) -> Predictors:
+        """Take the derivatives in the predictors; `curved`: whether second ones are wanted."""
+        inner = {x: Derivatives({x: pt.ones(())}, {}) for x in self.whole}
+        for x, (value, numbers) in self.inner.items():
+            inner[x] = expand(value.sum(), numbers, curved=curved)
+        energy = -pt.add(*map(pt.sum, self.terms), 0.0)
+        at = {x: (value, pt.tensor(dtype=x.dtype, shape=(None,) * value.type.ndim))
+              for x, value in self.whole.items()}  # fmt: skip
+        reaches = {x: own for x in self.whole if curved and (own := self.reach(x)) is not None}
+        outer = expand(energy, at, curved=curved, reaches=reaches)
+        found, second = outer.of(inner), outer.second or {}
+        return Predictors(
+            _flat(self.values.values()),
+            _flat(found.first[x] for x in self.values),
+            _flat(self._curvatures(found)),
+            self.coefficients,
+            [
+                Reach(by, self.whole[x], outer.first[x], second[x, x])
+                for x, by in reaches.items()
+                if second
+            ],
+        )
 
-    @property
-    def width(self) -> int:
-        """Numbers in the expansion of one row: see `expansion`."""
-        return len(self) + len(self.curvatures)
+    def _curvatures(self, found: Derivatives) -> Iterator[Any]:
+        if found.second is None:
+            return
+        none = pt.zeros_like(next(iter(self.values.values())))
+        for pair in combinations_with_replacement(self.values, 2):
+            yield found.second.get(pair, none)
 
-    def expansion(self, values: Columns, slopes: Columns, curvatures: Columns) -> list[Any]:
-        """Return b and W, `width` columns, where b + W x is the slope near the `values` of x.
 
-        With the derivatives there. Columns are arrays or graphs of one number for each row.
-        """
-        moved = self.turn(curvatures, values)
-        return [s - m for s, m in zip(slopes, moved, strict=True)] + [*curvatures]
-
-    def slopes_near(self, expansion: Columns, values: Columns) -> list[Any]:
-        """Return b + W x, P columns, for an `expansion` at `values` of x."""
-        moved = self.turn(expansion[len(self) :], values)
-        return [b + m for b, m in zip(expansion, moved, strict=False)]
-
-    def turn(self, curvatures: Columns, x: Columns) -> list[Any]:
-        """Return W x, P columns; zeros where there are no curvatures."""
-        products: list[Any] = [0.0] * len(self)
-        for curvature, (j, k) in zip(curvatures, self.pairs, strict=False):
-            products[j] = products[j] + curvature * x[k]
-            if j != k:
-                products[k] = products[k] + curvature * x[j]
-        return products
-
-    def gauss_newton(
-        self, derivatives: np.ndarray, products: Sequence[tuple[int, int]]
-    ) -> np.ndarray:
-        """Return the curvatures of rows, (n, len(pairs)), about as a positive matrix has them.
-
-        `derivatives`: values, slopes and curvatures, as columns. `products`: pairs (i, j) such that
-        u depends on exp(x_i) x_j = t alone. Of its curvatures, u'' (dt/dx_i)^2 and u'' dt/dx_i
-        dt/dx_j stay, and u' d^2t/dx_i^2 and u' d^2t/dx_i dx_j go: t is affine in x_j alone. Of all
-        others, W_jk is at most the root of W_jj W_kk, and these are at least zero.
-        """
-        values, slopes, curvatures = np.split(derivatives, [len(self), 2 * len(self)], axis=1)
-        W = dict(zip(self.pairs, curvatures.T.copy(), strict=True))
-        for i, j in products:
-            W[i, i] -= values[:, j] * slopes[:, j]
-            W[min(i, j), max(i, j)] -= slopes[:, j]
-        roots = [np.sqrt(np.maximum(W[j, j], 0)) for j in range(len(self))]
-        for j, k in self.pairs:
-            most = roots[j] * roots[k]
-            W[j, k] = most if j == k else np.clip(W[j, k], -most, most)
-        return np.stack([*W.values()], axis=1)
-
-    def pull(
-        self,
-        slopes: Sequence[TensorVariable],
-        coefficients: Mapping[Variable, TensorVariable],
-        vars: Sequence[TensorVariable],
-    ) -> TensorVariable:
-        """Return the gradient, (D,), of a function with `slopes` in the predictors, (n,).
-
-        In `vars`, and in the `coefficients` as if these were variables of their own: they map to
-        symbols that stand for them.
-        """
-        values = clone_replace(list(self.values), coefficients, rebuild_strict=False)
-        pairs = zip(values, slopes, strict=True)
-        slopes_of = {value: slope.astype(value.dtype) for value, slope in pairs}
-        free = pulled_back(slopes_of, [*vars, *coefficients.values()])
-        (found,) = clone_replace([free], {own: x for x, own in coefficients.items()})
-        return found
+def _flat(graphs) -> list[Any]:
+    return [x.ravel() if x.type.ndim > 1 else x for x in graphs]
 
 
 def predictors_of(
@@ -178,45 +106,33 @@ def predictors_of(
     curved: bool = True,
     over_kinks: bool = False,
 ) -> list[Predictors] | None:
-    """Return the predictors of all groups; None if one has none.
+    """Return the predictors of all groups, functions of `vars`; None if one has none.
 
     `curved`: whether curvatures are wanted. `over_kinks`: whether they are changes of slopes over
     some distance, which see kinks.
     """
-    found = [find_predictors(own, vars, curved=curved, over_kinks=over_kinks) for own in groups]
-    known = [own for own in found if own]
+    found = [cut_rows(own, vars, over_kinks=over_kinks) for own in groups]
+    known = [own.predictors(curved=curved) for own in found if own]
     return known if len(known) == len(found) else None
 
 
-def find_predictors(
-    group: RowGroup,
-    vars: Sequence[TensorVariable],
-    *,
-    curved: bool = True,
-    over_kinks: bool = False,
-) -> Predictors | None:
-    """Return the predictors of a group, functions of `vars`; None if none are found."""
+def cut_rows(
+    group: RowGroup, vars: Sequence[TensorVariable], *, over_kinks: bool = False
+) -> Cut | None:
+    """Cut the likelihood of the rows of a group, where it has predictors."""
     given = [inside(term) for term in group.terms]
-    through_sums = lifted(given, vars)
-    found = _of_rows(through_sums, group, vars, curved=False)
+    found = _of_rows(lifted(given, vars), group, vars, over_kinks)
     if found is not None and len(found) > MANY:
         terms = lifted(given, vars, through_sums=False)
-        of_coefficients = _of_rows(terms, group, vars, curved=curved, over_kinks=over_kinks)
+        of_coefficients = _of_rows(terms, group, vars, over_kinks)
         if of_coefficients is not None and len(of_coefficients) < len(found):
             return of_coefficients
-    if found is None or not curved:
-        return found
-    return _of_rows(through_sums, group, vars, curved=True, over_kinks=over_kinks)
+    return found
 
 
 def _of_rows(
-    terms: Sequence[Any],
-    group: RowGroup,
-    vars: Sequence[TensorVariable],
-    *,
-    curved: bool,
-    over_kinks: bool = False,
-) -> Predictors | None:
+    terms: Sequence[Any], group: RowGroup, vars: Sequence[TensorVariable], over_kinks: bool
+) -> Cut | None:
     slices = {data.slice for data in group.data}
     terms = Ways(terms, vars, slices, coefficients=True).gathered(terms)
     ways = Ways(terms, vars, slices, coefficients=True)
@@ -228,22 +144,16 @@ def _of_rows(
     def reach(x):
         return shared(np.ones((), x.dtype), name="reach") if over_kinks else None
 
-    found = _found(terms, ways, ways.is_row, by_row, reach, curved=curved)
-    return found and replace(found, coefficients=ways.coefficients_of(found.values))
+    return _cut(terms, ways, ways.is_row, by_row, reach)
 
 
-def predictors_of_entries(
-    term: TensorVariable,
-    vars: Sequence[TensorVariable],
-    shape: tuple[int, ...],
-    *,
-    curved: bool = True,
-) -> Predictors | None:
-    """Return the predictors of the entries of a log-density, as if these were rows; or None.
+def cut_entries(
+    term: TensorVariable, vars: Sequence[TensorVariable], shape: tuple[int, ...]
+) -> Cut | None:
+    """Cut the entries of a log-density, as if these were rows, where they have predictors.
 
     `shape`: of `term`, whose graph is elementwise where predictors are found. Where it may have
-    kinks, as that of a Laplace distribution has, curvatures reach over them. `curved`: whether
-    curvatures are wanted.
+    kinks, as that of a Laplace distribution has, curvatures reach over them.
     """
     shape = shape or (1,)
     terms = lifted([inside(term)], vars)
@@ -256,50 +166,31 @@ def predictors_of_entries(
         is_kinked = x in ways.affine and has_kinks(terms, [x])
         return shared(np.ones(shape, x.dtype), name="reach", shape=shape) if is_kinked else None
 
-    return _found(terms, ways, ways.is_entry, by_entry, reach, curved=curved)
+    return _cut(terms, ways, ways.is_entry, by_entry, reach)
 
 
-def _found(
+def _cut(
     terms: Sequence[Any],
     ways: Ways,
     is_cut: Callable[[Any], bool],
     spread: Callable[[Any], Any],
     reach: Callable[[Any], SharedVariable | None],
-    *,
-    curved: bool,
-) -> Predictors | None:
-    """Return the predictors of terms that are elementwise in variables that `is_cut`.
+) -> Cut | None:
+    """Cut terms that are elementwise in variables that `is_cut`, if there are any.
 
-    `spread` gives such a variable the shape of the terms. `reach`: a function that returns how far
-    slopes are compared in a variable, or None for second derivatives.
+    `spread` gives such a variable the shape of the terms.
     """
     rows = ways.back(terms, is_cut, through=(Elemwise, Alloc, SpecifyShape))
     if not rows:
         return None
-    inner = {row: Derivatives({row: pt.ones(())}, {}) for row in rows}
-    for row in rows:
-        if not ways.is_linear(row):
-            value, scalars = ways.of_scalars(row)
-            if scalars is None:
+    inner = {}
+    for x in rows:
+        if not ways.is_linear(x):
+            of_numbers = ways.of_scalars(x)
+            if of_numbers is None:
                 return None
-            inner[row] = expand(value.sum(), scalars, curved=curved)
-    energy = -pt.add(*map(pt.sum, terms), 0.0)
+            inner[x] = of_numbers
     whole = {x: spread(x) for x in rows}
-    at = {x: (value, pt.tensor(dtype=x.dtype, shape=(None,) * value.type.ndim))
-          for x, value in whole.items()}  # fmt: skip
-    reaches = {x: own for x in rows if curved and (own := reach(x)) is not None}
-    outer = expand(energy, at, curved=curved, reaches=reaches)
-    found = outer.of(inner)
-    values = [whole.get(x, spread(x)) for x in found.first]
-    curvatures = []
-    if found.second is not None:
-        pairs = combinations_with_replacement(found.first, 2)
-        none = pt.zeros_like(values[0])
-        curvatures = [found.second.get(pair, none) for pair in pairs]
-    values, slopes, curvatures = (
-        [x.ravel() if x.type.ndim > 1 else x for x in graphs]
-        for graphs in (values, found.first.values(), curvatures)
-    )
-    own = outer.second
-    kinked = [Reach(by, whole[x], outer.first[x], own[x, x]) for x, by in reaches.items() if own]
-    return Predictors(values, slopes, curvatures, reaches=kinked)
+    found = dict.fromkeys(chain(*(inner[x][1] if x in inner else [x] for x in rows)))
+    values = {x: whole[x] if x in whole else spread(x) for x in found}
+    return Cut(terms, whole, inner, values, ways.coefficients_of([*values.values()]), reach)

@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.compile.backend import interpreted
-from pymc_sgmcmc.posterior.linear_predictors import Reach
+from pymc_sgmcmc.posterior.predictors import Reach
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.adam import adam
 from pymc_sgmcmc.tuning.jumps import Jumps, may_jump, rows_that_pass

@@ -4,10 +4,13 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from pytensor.compile.mode import Mode
 
+import pymc_sgmcmc.posterior.coefficients
 import pymc_sgmcmc.posterior.energy_graph
+import pymc_sgmcmc.posterior.exact_part
 import pymc_sgmcmc.posterior.target
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.posterior.effects import CorrelatedEffects, ScaledEffects
@@ -20,8 +23,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLA
 
 N, G, K = 24, 5, 3
 
-MERGED = Backend(compile_kwargs={"mode": Mode(linker="py", optimizer="merge")})
+PLAIN = Mode(linker="py", optimizer="merge")
 """To rewrite these graphs takes longer than all that is asked of them."""
+MERGED = Backend(compile_kwargs={"mode": PLAIN})
+
+
+@pytest.fixture(autouse=True)
+def derivatives_of_few_points_are_not_rewritten(monkeypatch):
+    def function(inputs, outputs):
+        return pytensor.function(inputs, outputs, mode=PLAIN, on_unused_input="ignore")
+
+    for room in (pymc_sgmcmc.posterior.exact_part, pymc_sgmcmc.posterior.coefficients):
+        monkeypatch.setattr(room, "interpreted", function)
 
 
 def rng(seed):
