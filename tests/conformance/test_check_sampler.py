@@ -278,6 +278,7 @@ OF_THE_LAW = {
 }
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("algorithm", IMPURE.values(), ids=IMPURE)
 def test_what_is_no_function_is_seen_before_anything_is_compiled(algorithm):
     report = check_sampler(algorithm, step_size=0.2)
@@ -285,6 +286,7 @@ def test_what_is_no_function_is_seen_before_anything_is_compiled(algorithm):
     assert {one.verdict for one in report.findings[1:]} == {"not applicable"}
 
 
+@pytest.mark.planted
 @pytest.mark.compiled
 @pytest.mark.parametrize("mistake", statistics_but(QUICK, OF_A_CHAIN))
 def test_a_mistake_of_a_chain_fails_its_check(mistake):
@@ -311,6 +313,7 @@ def test_a_refusal_of_single_precision_passes():
 FAR_OFF = ["sqrt(h)", "noise proportional to h", "a step too short to tell"]
 
 
+@pytest.mark.planted
 @pytest.mark.statistics
 @pytest.mark.parametrize("mistake", OF_THE_LAW)
 def test_a_wrong_law_or_claim_fails_its_check(mistake, monkeypatch):

@@ -94,6 +94,7 @@ def by_numpy(d, kappa, above=0):
     return log_normaliser(log_i, d), kappa * ratio
 
 
+@pytest.mark.planted
 def test_normaliser_in_numpy():
     check_reference(by_numpy)
     with pytest.raises(AssertionError):  # the mistake of an order
@@ -215,6 +216,7 @@ def surface(columns):
     return (2 * np.pi) ** 2 * np.pi / 2 * weights @ area
 
 
+@pytest.mark.planted
 def test_volume_of_the_stiefel_manifold():
     def volume(n, p):
         return np.exp(-log_density(UniformStiefel.dist(shape=(n, p)), np.eye(n, p)))
@@ -249,6 +251,7 @@ CASES = [(2, 1e-8), (2, 1.0), (2, 1e5), (3, 0.0), (3, 2.0), (3, 1e5), (50, 1e-8)
          (50, 1e5), (5000, 1.0), (5000, 4e3), (5000, 1e5)]  # fmt: skip
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("d", "kappa"), CASES)
 def test_cosines_of_von_mises_fisher(d, kappa):
     rng, n = np.random.default_rng(d), 1000 if d == 5000 else 40_000
@@ -316,6 +319,7 @@ def check_draws(von_mises_fisher, sphere, stiefel, root_dirichlet):
     check_root_dirichlet(root_dirichlet, ALPHA)
 
 
+@pytest.mark.planted
 def test_draws_by_numpy():
     rng, n = np.random.default_rng(5), (30_000,)
     check_draws(

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import fields
 
 import numpy as np
 import pymc as pm
@@ -22,6 +23,7 @@ from pymc_sgmcmc.samplers.sgfs import FisherScoring
 from pymc_sgmcmc.samplers.sghmc import UnderdampedLangevin
 from pymc_sgmcmc.samplers.sgld import OverdampedLangevin
 from pymc_sgmcmc.samplers.sgnht import NoseHoover
+from tests import mistakes
 from tests.helpers import NORMALS, PYTHON, UPDATES, numbers
 
 D, T = 3, 1.7
@@ -118,7 +120,11 @@ def stepped(algorithm, name, word, c, estimate, steps=4):
     return here, [q, *(carried[key] for key in state)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def named(case):
+    return f"{case[0]}-{case[1]}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
 def test_an_update_is_that_of_numpy(case):
     name, word, algorithm, c, estimate = case
     found, expected = stepped(algorithm, name, word, c, estimate)
@@ -126,15 +132,46 @@ def test_an_update_is_that_of_numpy(case):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
-def test_a_planted_mistake_is_seen():
-    class Mistaken(UnderdampedLangevin):
-        def update(self, q, p, *, grad, h, **numbers):
-            q, p = super().update(q, p, grad=grad, h=h, **numbers)
-            return q + 1e-6 * h * p, p
+def broken(algorithm, update):
+    """The same algorithm with another update."""
+    kind = type("Broken", (type(algorithm),), {"update": update})
+    return kind(**{own.name: getattr(algorithm, own.name) for own in fields(algorithm) if own.init})
 
-    algorithm = Mistaken(friction=FRICTION, integrator="BAOAB")
-    found, expected = stepped(algorithm, "SGHMC", "BAOAB", {"C": FRICTION}, 0.0)
-    assert np.abs(found[0] - expected[0]).max() > 1e-9
+
+@pytest.mark.planted
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_a_drift_of_one_in_a_million_is_seen(case):
+    name, word, algorithm, c, estimate = case
+
+    def drifts(self, *state, h, **given):
+        q, *carried = type(algorithm).update(self, *state, h=h, **given)
+        return [q + 1e-6 * h, *carried]
+
+    with pytest.raises(AssertionError):
+        test_an_update_is_that_of_numpy((name, word, broken(algorithm, drifts), c, estimate))
+
+
+SIMPLE = {"SGHMC": UnderdampedLangevin(friction=FRICTION, integrator="euler"),
+          "SGNHT": NoseHoover(diffusion=4.3, integrator="euler", thermal_mass=3.7)}  # fmt: skip
+OWN = {"SGHMC": {"C": FRICTION}, "SGNHT": {"A": 4.3, "Q": 3.7}}
+MISTAKES = [("SGHMC", one) for one in mistakes.OF_SGHMC]
+MISTAKES += [("SGNHT", one) for one in mistakes.OF_SGNHT]
+
+
+@pytest.mark.parametrize(("name", "update"), [("SGHMC", mistakes.sghmc), ("SGNHT", mistakes.sgnht)])
+def test_the_right_updates_that_mistakes_are_made_of(name, update):
+    own = broken(SIMPLE[name], staticmethod(update))
+    test_an_update_is_that_of_numpy((name, "euler", own, OWN[name], 0.0))
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    ("name", "mistake"), MISTAKES, ids=lambda own: getattr(own, "__name__", own)
+)
+def test_a_mistake_is_seen(name, mistake):
+    own = broken(SIMPLE[name], staticmethod(mistake))
+    with pytest.raises(AssertionError):
+        test_an_update_is_that_of_numpy((name, "euler", own, OWN[name], 0.0))
 
 
 def test_an_algorithm_is_a_value():

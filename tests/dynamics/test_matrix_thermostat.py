@@ -42,6 +42,7 @@ def check_width(thermostat, draws=5000):
         score_mean((relative @ direction) ** 2, 1.0, 0.03, f"variance along {k}")
 
 
+@pytest.mark.planted
 def test_correlated_noise_needs_a_matrix():
     check_width("matrix")
     for thermostat in ("scalar", "coordinate"):

@@ -178,6 +178,7 @@ def test_metrics_at_rest():
         )  # fmt: skip
 
 
+@pytest.mark.planted
 def test_metrics_that_move_with_the_position():
     """In the logarithm SGRLD's metric is 1 / theta; the recipe's is dense."""
     with pm.Model():
@@ -219,6 +220,7 @@ def no_kick(q, p, *, grad, h, noise, friction, diffusion):
     return q + h * p, p
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("update", [twice_the_friction, the_old_momentum_damped_twice, no_kick])
 def test_a_mistake_shows(update, monkeypatch):
     monkeypatch.setattr(

@@ -398,6 +398,7 @@ def test_psghmc_with_minibatches(estimate):
     score_variance(draws.p, 0.0, law.p, "p", 0.006, GROUPS)
 
 
+@pytest.mark.planted
 @pytest.mark.statistics
 def test_a_light_thermostat_needs_its_default_mass():
     """A thermostat for each coordinate is a crowd of chains of d = 1 on a scalar thermostat."""
@@ -422,6 +423,7 @@ def test_a_light_thermostat_needs_its_default_mass():
         check()
 
 
+@pytest.mark.planted
 @pytest.mark.statistics
 @pytest.mark.parametrize("mass", ["auto", 1.0])
 def test_euler_with_a_light_thermostat_diverges(mass):

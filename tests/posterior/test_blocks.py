@@ -227,6 +227,7 @@ def variance_of_blocks(order, g):
     return np.var(ROWS / BATCH * (sums[BATCH:] - sums[:-BATCH]), axis=0)
 
 
+@pytest.mark.planted
 @pytest.mark.statistics
 @pytest.mark.parametrize("planted", [False, True], ids=["shuffled", "as they are"])
 def test_noise_of_blocks_of_sorted_data(planted, monkeypatch):

@@ -11,6 +11,7 @@ from pytensor.compile.mode import Mode
 import pymc_sgmcmc.posterior.coefficients
 import pymc_sgmcmc.posterior.energy_graph
 import pymc_sgmcmc.posterior.exact_part
+import pymc_sgmcmc.posterior.find_effects
 import pymc_sgmcmc.posterior.target
 from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.posterior.effects import CorrelatedEffects, ScaledEffects
@@ -149,7 +150,11 @@ def plain(build):
 
 @cache
 def target_of(build):
-    """In coordinates, with information at random."""
+    return made(build)
+
+
+def made(build):
+    """A target in coordinates, with information at random."""
     model = model_of(build)
     settings = {"batch_size": None if build is exact_rows else 6, "backend": MERGED}
     with pytest.MonkeyPatch.context() as patch:
@@ -366,6 +371,52 @@ def test_centred_effects_that_others_scale_are_not_ours():
     vars = [model.rvs_to_values[a]]
     assert centred_effects(model, vars, [(G,)]) == []
     assert len(centred_effects(model, model.continuous_value_vars, [(), (G,)])) == 1
+
+
+class NoJacobian(ScaledEffects):
+    log_jacobian = property(lambda self: 0 * self.var)
+
+
+class OfTheWholeRatio(ScaledEffects):
+    """The Jacobian is that of r^2 = 1 + t^2 I."""
+
+    log_jacobian = property(lambda self: super().log_jacobian * 1.5)
+
+
+class LocationNotShrunk(ScaledEffects):
+    def replacements(self, graphs):
+        found = super().replacements(graphs)
+        more = 0.0 if self.location is None else 0.01 * self.location
+        return {self.var: found[self.var] + more}
+
+
+class SharesOfCoordinates(CorrelatedEffects):
+    """The share of the location is multiplied with the coordinates, and not with z."""
+
+    _inverse = property(
+        lambda self: ({key: x * (1 + 1e-3 * (key[0] != key[1])) for key, x in own.items()}
+                      for own in super()._inverse)
+    )  # fmt: skip
+
+
+OF_EFFECTS = [
+    (one_scale, NoJacobian),
+    (centred, NoJacobian),
+    (nested, OfTheWholeRatio),
+    (centred, LocationNotShrunk),
+    pytest.param(correlated_by_group, SharesOfCoordinates, marks=pytest.mark.compiled),
+]
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(("build", "kind"), OF_EFFECTS)
+def test_a_mistake_of_coordinates_is_seen(build, kind, monkeypatch):
+    original = kind.__base__
+    monkeypatch.setattr(pymc_sgmcmc.posterior.find_effects, original.__name__, kind)
+    target = made(build)
+    monkeypatch.setitem(globals(), "target_of", lambda build: target)
+    with pytest.raises(AssertionError):
+        test_the_density_is_that_of_the_model_with_the_jacobian(build)
 
 
 def tiny_scales():

@@ -53,6 +53,7 @@ def test_they_are_normal(dtype):
     check_normal(many(dtype).astype(float))
 
 
+@pytest.mark.planted
 @pytest.mark.statistics
 @DTYPES
 @pytest.mark.parametrize("lag", [PIECE // 2, PIECE])

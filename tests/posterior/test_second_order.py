@@ -13,6 +13,7 @@ from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.posterior import control_variates, row_hessian
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator
+from pymc_sgmcmc.posterior.predictors import Predictors
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED, unit_coordinates
@@ -204,6 +205,32 @@ def test_the_mean_of_all_batches_is_exact_and_each_is_the_formula(build, kept, f
         here = sum(target.row_gradient(q, k, own_rows) for k, own_rows in pairs)
         expected = prior + here - there - own @ (q - c) + G + H @ (q - c)
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6 * scale)
+
+
+def one_side(self, curvatures, x):
+    """W x without what is below the diagonal of W."""
+    products = [0.0] * len(self)
+    for curvature, (j, k) in zip(curvatures, self.pairs, strict=False):
+        products[j] = products[j] + curvature * x[k]
+    return products
+
+
+def other_order(self, curvatures, x):
+    """W x with the entries of W in another order."""
+    return turn(self, [*curvatures][::-1], x)
+
+
+turn = Predictors.turn
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("mistake", [one_side, other_order])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_mistake_of_the_expansion_is_seen(mistake, kept, monkeypatch):
+    monkeypatch.setattr(Predictors, "turn", mistake)
+    right = test_the_mean_of_all_batches_is_exact_and_each_is_the_formula
+    with pytest.raises(AssertionError):
+        right(two_predictors, kept, "arrays", monkeypatch)
 
 
 @BOTH_FORMS

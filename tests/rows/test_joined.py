@@ -147,6 +147,7 @@ def test_new_data_are_seen():
     assert target.value_and_gradient(q)[0] == pytest.approx(before + change)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("mistake", ["group", "common"])
 def test_a_mistake_is_found_and_all_stay_apart(mistake, monkeypatch):
     """The group of a row off by one; a leaf that differs taken for one that all have."""

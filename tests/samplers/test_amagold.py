@@ -35,6 +35,7 @@ def test_the_law_is_exact_with_minibatches(temperature):
     check_law(temperature=temperature)
 
 
+@pytest.mark.planted
 def test_the_law_shows_a_wrong_accept_step(monkeypatch):
     wrong = SimpleNamespace(exp=lambda log_ratio: 0.89, erfc=math.erfc, sqrt=math.sqrt)
     monkeypatch.setattr("pymc_sgmcmc.samplers.amagold.math", wrong)
@@ -42,6 +43,7 @@ def test_the_law_shows_a_wrong_accept_step(monkeypatch):
         check_law(3000)
 
 
+@pytest.mark.planted
 def test_the_law_shows_energy_that_is_not_summed(monkeypatch):
     right = AMAGOLD.algorithm_class.update
 

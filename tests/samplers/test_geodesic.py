@@ -78,6 +78,7 @@ def test_the_law_on_a_sphere(name):
     check_law(name, h=0.4 if name == "GMC" else 0.1)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("name", ["SGGMC", "gSGNHT"])
 def test_the_law_shows_noise_and_gradients_that_are_not_tangent(name, monkeypatch):
     monkeypatch.setattr(manifolds.Sphere, "tangent", lambda self, x, v: v)
@@ -85,12 +86,14 @@ def test_the_law_shows_noise_and_gradients_that_are_not_tangent(name, monkeypatc
         check_law(name, count=600)
 
 
+@pytest.mark.planted
 def test_the_law_shows_the_dimension_of_the_embedding(monkeypatch):
     monkeypatch.setattr(manifolds.Sphere, "dimension", lambda self, shape: int(np.prod(shape)))
     with pytest.raises(AssertionError, match="where the law says"):
         check_law("gSGNHT", count=600)
 
 
+@pytest.mark.planted
 def test_the_law_shows_a_straight_line_drawn_back_to_the_sphere(monkeypatch):
     def line(self, x, v, t):
         there = x + t * v

@@ -50,6 +50,7 @@ def test_the_law_is_exact_at_a_long_step(temperature):
     check_width(temperature=temperature)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("update", [always, proposal_taken_for_symmetric])
 def test_the_law_shows_a_wrong_accept_step(update):
     with pytest.raises(AssertionError, match=r"where the law says|diverged"):

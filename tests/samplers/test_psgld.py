@@ -42,6 +42,7 @@ def without_gamma(q, v, *, grad, h, noise, decay, rows, damping, temperature):
     return q - h * G * g + pt.sqrt(2 * h * G) * noise(), v
 
 
+@pytest.mark.planted
 def test_a_moving_metric_samples_the_posterior_by_its_term():
     check_width()
     # Its law is (1 + |q|) exp(-q^2 / 2): a variance of 1.44.

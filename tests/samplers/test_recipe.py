@@ -144,6 +144,7 @@ RIEMANNIAN_HMC = {
 ROOT = {"root": lambda q: 1 + pt.tanh(q) ** 2}
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("sampler", "parts"), [(Recipe, DENSE), (SGRHMC, ROOT)], ids=["dense D", "SGRHMC"]
 )

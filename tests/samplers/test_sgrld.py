@@ -67,6 +67,7 @@ def test_the_law_is_that_of_the_mirrored_step(alpha, h):
         assert variance == pytest.approx(5 / (1 - h / 2), rel=0.01)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     "update", [without_the_metric_in_the_noise, without_the_term_of_the_metric]
 )

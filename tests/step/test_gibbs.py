@@ -53,6 +53,7 @@ def test_both_conditionals_of_the_normal_gamma():
         check_normal_gamma(sample(steps, draws=8000, tune=50, chains=4))
 
 
+@pytest.mark.planted
 def test_a_wrong_conditional_shows():
     with normal_gamma() as model:
         wrong = Gibbs(model["tau"], lambda point, rng: 1.2 * precision(point, rng))
