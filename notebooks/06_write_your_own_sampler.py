@@ -39,7 +39,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_sgmcmc import SGMCMC, Algorithm, Recipe, check, compare, report
+from pymc_sgmcmc import SGMCMC, Algorithm, Recipe, check, check_sampler, compare, report
 from pymc_sgmcmc.data import wells
 
 RANDOM_SEED = 2017
@@ -257,6 +257,24 @@ print(found)
 
 # %%
 assert found.conclusive and len(found.alarms) >= 2
+
+# %% [markdown]
+# ## All that this package asks of its own
+#
+# `check_sampler` asks it in half a minute, on models of its own: of the update on bare arrays, of
+# seeds, pickles, processes and schedules, and of the law of the draws as $h \to 0$.
+
+# %%
+findings = check_sampler(Relativistic(), step_size=0.5)
+print(findings)
+
+# %% [markdown]
+# One check fails, and rightly. Steps of $10^{200}$ should overflow, and be flagged. But no
+# coordinate of this sampler is faster than `speed`: it stays finite, far from everything, and its
+# chains will not say "diverging" where a step is too long. Whoever uses it looks at `check`.
+
+# %%
+assert findings.failed == ("divergences",)
 
 # %% [markdown]
 # ## What more a sampler can say of itself

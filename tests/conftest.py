@@ -15,6 +15,7 @@ if "cxxflags" not in flags:
 os.environ["PYTENSOR_FLAGS"] = with_headers(flags)
 os.environ.setdefault("NUMBA_OPT", "1")
 
+import hypothesis
 import pytensor
 import pytest
 
@@ -26,6 +27,9 @@ if can_measure():  # the collector took a fifth of the time to free the cycles o
     gc.set_threshold(*THRESHOLDS)
 pytensor.config.on_opt_error = "raise"  # else a failed rewrite is a traceback on the user's screen
 hasten()
+# The same examples each time, however slow the machine is.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("same")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -177,7 +177,7 @@ def _error(inputs: MonitorInput, main: np.ndarray) -> Alarm | None:
     if not largest > 1:
         return None
     k = int(np.nanargmax(bounds[worst]))
-    promise = {"mean": f"{MEAN_PROMISE * largest:.2f} sd", "sd": f"{SD_PROMISE * largest:.0%}"}
+    promise = {"mean": f"{MEAN_PROMISE * largest:.3g} sd", "sd": f"{SD_PROMISE * largest:.1%}"}
     return Alarm(
         "error",
         f"{inputs.where}: {draws:,} draws are too few: {CHAINS} chains like this one know the "

@@ -58,8 +58,8 @@ def begin(
     if parts.tuner is not None:
         if not state.tune:
             raise SamplingError(
-                f"{parts.name} has settings to tune (step_size={parts.schedule!r}) and "
-                "tune=0: give pm.sample some hundred draws to tune, or give all settings."
+                f"tune=0, and {parts.name} has settings to tune (step_size={parts.schedule!r}): "
+                "give pm.sample tune=500 or more, or give all settings."
             )
         state.tuned = _locate(parts, state, frame, values, start, rng)
         start = parts.tuner.position(state.tuned, 0.5 * rng.standard_normal(len(start)))

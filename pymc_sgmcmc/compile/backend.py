@@ -1,7 +1,6 @@
 """Compilation of graphs: C with a BLAS, Numba, or any PyTensor mode."""
 
 import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,6 +11,7 @@ from pytensor.compile import Function
 from pytensor.graph.basic import Variable
 
 from pymc_sgmcmc._utils.validation import one_of
+from pymc_sgmcmc._utils.warn_user import warn_user
 from pymc_sgmcmc.compile.additions import is_plain, plainly, quiet_compiler, say_fallback
 from pymc_sgmcmc.compile.c_linker import OneFunction
 from pymc_sgmcmc.compile.c_loop import LOOP
@@ -100,7 +100,7 @@ class Backend:
             )
         self.compile_kwargs = {"mode": BACKENDS[name], **(compile_kwargs or {})}
         if self.compile_kwargs["mode"] == "CVM" and not pytensor.config.cxx:
-            warnings.warn(_NO_COMPILER, UserWarning, stacklevel=2)
+            warn_user(_NO_COMPILER)
             self.compile_kwargs["mode"] = BACKENDS["numba"]
 
     @property

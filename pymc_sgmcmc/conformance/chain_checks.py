@@ -12,15 +12,19 @@ from pymc_sgmcmc.chain.stats import STATS
 from pymc_sgmcmc.chain.trajectory import advance
 from pymc_sgmcmc.conformance.report import Failed, NotApplicable
 from pymc_sgmcmc.conformance.subject import Subject, begin, walk
+from pymc_sgmcmc.dynamics.schedules import Polynomial
 
 __all__ = [
     "check_blocks", "check_construction", "check_cores", "check_divergences", "check_pickles",
-    "check_seeds", "check_state", "check_stats",
+    "check_schedules", "check_seeds", "check_state", "check_stats",
 ]  # fmt: skip
 
 DRAWS = 5
 HUGE, TINY = 1e200, 1e-3
 """Step sizes that no update survives, and that all do."""
+
+SHORT = 1e-8
+"""A part of a step in which no chain moves: not even by noise, which is its root."""
 
 
 def check_construction(subject: Subject) -> str:
@@ -167,6 +171,36 @@ def check_blocks(subject: Subject) -> str:
                     "from the start of the chain, and `update` carry all that it needs."
                 )
     return "Inner steps are the same in one call of compiled code and in several."
+
+
+def check_schedules(subject: Subject) -> str:
+    """Check that each step has the length that a schedule has then, whatever it was before."""
+    step, h = copy.copy(subject.built[1]), subject.settings["step_size"]
+    schedule = Polynomial(a=h, b=10.0, gamma=0.6)
+    step.chain = subject.chain(schedule=schedule)
+    begin(step)
+    point, counts = subject.built[0].initial_point(), step.chain.parts.steps
+    for draw in range(1, DRAWS + 1):
+        point, (stats,) = step.step(point)
+        expected = schedule(np.array([draw * counts - 1]))[0]
+        if not np.isclose(stats["step_size"], expected):
+            raise Failed(
+                f"The stat step_size is {stats['step_size']:.3g} where the schedule has "
+                f"{expected:.3g}."
+            )
+    state, rng, lengths = step.state, step.rng, []
+    for short in (h, SHORT * h):
+        step = subject.with_step_size(short)
+        begin(step)
+        step.state, step.rng = copy.deepcopy(state), copy.deepcopy(rng)
+        end, _ = step.step(point)
+        lengths.append(max(float(np.max(np.abs(end[name] - point[name]))) for name in point))
+    if lengths[1] > lengths[0] * SHORT**0.25:
+        raise Failed(
+            f"With a step_size {SHORT:g} times as long draws move {lengths[1] / lengths[0]:.2g} "
+            "times as far: use the `h` that `update` is given, not one that was kept."
+        )
+    return "Steps have the lengths of a schedule."
 
 
 def check_divergences(subject: Subject) -> str:

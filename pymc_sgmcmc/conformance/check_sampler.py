@@ -21,6 +21,7 @@ from pymc_sgmcmc.conformance.chain_checks import (
     check_cores,
     check_divergences,
     check_pickles,
+    check_schedules,
     check_seeds,
     check_state,
     check_stats,
@@ -74,6 +75,7 @@ def _checks(subject: Subject, cores: int, backends: Sequence[str]) -> list[_Chec
         _Check("state", partial(check_state, subject), (*chain, "seeds")),
         _Check("cores", partial(check_cores, subject, cores), (*chain, "seeds", "pickles")),
         _Check("blocks", partial(check_blocks, subject), built),
+        _Check("schedules", partial(check_schedules, subject), chain),
         _Check("divergences", partial(check_divergences, subject), chain),
         _Check("backends", partial(check_backends, subject, backends), (*chain, "arrays", "seeds")),
         _Check("float32", partial(check_float32, subject), chain),
@@ -194,9 +196,9 @@ def check_sampler(
     compiled update is that on bare arrays. ``stats``: sample stats are declared and stored.
     ``seeds``: they fix the draws. ``pickles``, ``state``: a chain can be sent, stored, copied and
     set back. ``cores``: processes do not matter. ``blocks``: nor do the calls that inner steps are
-    made in. ``divergences``: what is not finite is repeated and flagged. ``backends``: compiled
-    draws are those of PyTensor's interpreter. ``float32``: so are models in single precision, or
-    they are refused by name.
+    made in. ``schedules``: each step has the length that it is given. ``divergences``: what is not
+    finite is repeated and flagged. ``backends``: compiled draws are those of PyTensor's
+    interpreter. ``float32``: so are models in single precision, or they are refused by name.
 
     ``law``: as h -> 0, with gradients on all rows, means and variances are the posterior's. They
     are measured at h, h / 2 and h / 4, with Monte Carlo errors from independent chains and

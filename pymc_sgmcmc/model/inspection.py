@@ -1,6 +1,5 @@
 """Checks of a model before anything is compiled: errors name the variable and the cure."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc._utils.warn_user import warn_user
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.model.full_data import minibatches
@@ -98,12 +98,10 @@ def warn_about_deterministics(model: Model, full: Model) -> None:
     """
     batched = [variable for variable in model.deterministics if variable not in full.deterministics]
     for variable in batched:
-        warnings.warn(
+        warn_user(
             f"The Deterministic {variable.name!r} depends on a pm.Minibatch: PyMC stores it for "
             "another random batch at every draw. Leave it out with pm.sample(var_names=[...]), and "
             "compute it afterwards under full_data(model).",
-            UserWarning,
-            stacklevel=5,
         )
     _warn_about_rows(full, [v for v in model.deterministics if v.type.ndim and v not in batched])
 
@@ -116,13 +114,11 @@ def _warn_about_rows(model: Model, vectors: Sequence[TensorVariable]) -> None:
         dims = model.named_vars_to_dims.get(vector.name, ())
         n_rows = _leading_length(model, vector)
         if row_dims.intersection(dims) or (n_rows in lengths and n_rows > 1):
-            warnings.warn(
+            warn_user(
                 f"The Deterministic {vector.name!r} has one value for each of {n_rows} rows; PyMC "
                 "evaluates it on the full data and stores it at every draw "
                 f"({8e-3 * n_rows:.3g} MB for 1000 draws of one chain). Leave it out "
                 "with pm.sample(var_names=[...]), or compute it afterwards.",
-                UserWarning,
-                stacklevel=6,
             )
 
 
@@ -167,6 +163,4 @@ def warn_about_leftovers(
             "evaluates all rows at every step."
         )
     if names:
-        warnings.warn(
-            f"This step method does not sample {names}. {cure}", UserWarning, stacklevel=5
-        )
+        warn_user(f"This step method does not sample {names}. {cure}")

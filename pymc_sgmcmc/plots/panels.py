@@ -1,9 +1,10 @@
 """Axes to draw on, new or given."""
 
-import warnings
 from typing import Any
 
 import numpy as np
+
+from pymc_sgmcmc._utils.warn_user import warn_user
 
 __all__ = ["most_panels", "panels", "single_panel"]
 
@@ -66,10 +67,8 @@ def most_panels(number: int) -> int:
     most = az.rcParams["plot.max_subplots"]
     if most is None or number <= most:
         return number
-    warnings.warn(
+    warn_user(
         f"There are {number} entries and {most} of them are drawn, the first: that is "
         'arviz.rcParams["plot.max_subplots"]. Choose fewer by var_names=, or raise it.',
-        UserWarning,
-        stacklevel=3,
     )
     return int(most)

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_sgmcmc._utils.alarm import Alarm
+from pymc_sgmcmc._utils.flat import entry_name
 from pymc_sgmcmc._utils.text import listed
 from pymc_sgmcmc.model.unconstrain import FlatDraws
 from pymc_sgmcmc.results.section import Section
@@ -54,10 +55,8 @@ class Mixing:
 
 def mixing(draws: FlatDraws) -> Mixing:
     """Compute split R-hat and effective sample sizes of at most `MOST` coordinates."""
-    import arviz as az  # imported here because importing it takes seconds
-
     q, size = draws.values, draws.size
-    chains, length = q.shape[:2]
+    length = q.shape[1]
     # Use extremes: a sum may overflow if a chain has wandered off.
     lowest, highest = q.min(axis=1), q.max(axis=1)
     not_finite = ~np.all(np.isfinite(lowest) & np.isfinite(highest), axis=0)
@@ -70,14 +69,8 @@ def mixing(draws: FlatDraws) -> Mixing:
         part = q[:, :, usable]
         # ArviZ treats a coordinate as constant if its range is below 1e-15.
         part = (part - part.mean(axis=(0, 1))) / part.std(axis=(0, 1))
-        if chains == 1:  # ArviZ refuses one chain
-            half = length // 2
-            halves = np.stack([part[0, :half], part[0, length - half :]])
-            r_hat[usable] = az.rhat(_dataset(halves), method="identity")["q"].values
-        else:
-            r_hat[usable] = az.rhat(_dataset(part), method="split")["q"].values
-        ess[usable] = az.ess(_dataset(part), method="mean")["q"].values
-        ess_of_square[usable] = az.ess(_dataset(np.square(part)), method="mean")["q"].values
+        r_hat[usable], ess[usable] = _r_hat(part), _ess(part)
+        ess_of_square[usable] = _ess(np.square(part))
     return Mixing(r_hat, ess, ess_of_square, examined, constant, not_finite)
 
 
@@ -125,9 +118,7 @@ def check_mixing(draws: FlatDraws) -> Section:
     if size > MOST:
         notes.append(f"R-hat and effective sizes are those of {MOST} of {size} coordinates, "
                      "spread evenly; a slow one among the others was not looked for.")  # fmt: skip
-    if draws.others:
-        discrete = ", ".join(var.name for var in draws.others)
-        notes.append(f"Discrete variables are not looked at: {discrete}.")
+    alarms += _of_discrete(draws)
     passed = ""
     if not alarms:
         i, j = int(np.nanargmax(figures.r_hat)), int(np.nanargmin(least))
@@ -139,6 +130,53 @@ def check_mixing(draws: FlatDraws) -> Section:
     return Section(
         "Mixing", tuple(alarms), passed, tuple(notes), {k: getattr(figures, k) for k in keys}
     )
+
+
+def _of_discrete(draws: FlatDraws) -> list[Alarm]:
+    """Return an alarm if discrete variables have not mixed; an entry may be the same throughout."""
+    phrases = []
+    for var, values in draws.others.items():
+        flat = np.reshape(values, (*values.shape[:2], -1)).astype(float)
+        some = np.linspace(0, flat.shape[2] - 1, min(flat.shape[2], MOST)).astype(int)
+        moving = some[np.any(flat[:, :, some] != flat[:1, :1, some], axis=(0, 1))]
+        if not moving.size or flat.shape[1] < FEWEST_DRAWS:
+            continue
+        with np.errstate(divide="ignore"):  # chains that stay apart, each in one place
+            r_hat = _r_hat(flat[:, :, moving])
+            ess = np.nan_to_num(_ess(flat[:, :, moving]))
+        for i in np.flatnonzero((r_hat > R_HAT) | (ess < ESS)):
+            name = entry_name(var.name, values.shape[2:], int(moving[i]))
+            what = f"{name} has R-hat {r_hat[i]:.2f}, effective size {ess[i]:.0f}"
+            phrases.append((ess[i], what))
+    if not phrases:
+        return []
+    return [
+        Alarm(
+            "mixing",
+            "Discrete variables have not mixed, and what depends on them has not: "
+            f"{listed([text for _, text in sorted(phrases)])}. Other step methods draw them, and "
+            "settings of this one do not help: sum them out of the model, draw them by Gibbs, or "
+            "run longer.",
+        )
+    ]
+
+
+def _r_hat(q: np.ndarray) -> np.ndarray:
+    """Return split R-hat, (d,), of `q` (chains, draws, d); of one chain that of its halves."""
+    import arviz as az  # imported here because importing it takes seconds
+
+    if len(q) > 1:
+        return az.rhat(_dataset(q), method="split")["q"].values
+    half = q.shape[1] // 2  # ArviZ refuses one chain
+    halves = np.stack([q[0, :half], q[0, q.shape[1] - half :]])
+    return az.rhat(_dataset(halves), method="identity")["q"].values
+
+
+def _ess(q: np.ndarray) -> np.ndarray:
+    """Return effective sizes, (d,), for the means of `q` (chains, draws, d)."""
+    import arviz as az
+
+    return az.ess(_dataset(q), method="mean")["q"].values
 
 
 def _dataset(values: np.ndarray) -> xr.Dataset:

@@ -1,6 +1,5 @@
 """Expectations under decreasing step sizes, with draws weighted by their step sizes."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from pymc_sgmcmc._utils.argument_rows import DRAWS_OF, NAMES, PROBABILITIES
 from pymc_sgmcmc._utils.arguments import takes
 from pymc_sgmcmc._utils.constraints import Function, Optional, Whole
 from pymc_sgmcmc._utils.inference_data import posterior_of, sampler_stat
+from pymc_sgmcmc._utils.warn_user import warn_user
 
 __all__ = ["weighted_mean", "weighted_quantile"]
 
@@ -154,9 +154,7 @@ def _warn_of_missing(posterior: xr.Dataset) -> None:
             continue
         bad = np.isnan(values.values).reshape(*values.shape[:2], -1).any(axis=2)
         if bad.any():
-            warnings.warn(
+            warn_user(
                 f"{name} is NaN in {bad.sum()} of {bad.size} draws: these are left out, and the "
                 "result is that of the others.",
-                UserWarning,
-                stacklevel=4,
             )

@@ -6,7 +6,6 @@ through all of them together, and at the joint mode, where tuning starts, that s
 entry with many rows (a group) is not of this kind, nor is a coefficient on which each row depends.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc._utils.warn_user import warn_user
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.rows.model_terms import ModelTerms
 
@@ -51,14 +51,12 @@ def warn_about_row_latents(model_terms: ModelTerms, vars: Sequence[TensorVariabl
             if rows is None or not rows < ROWS_PER_ENTRY:
                 continue
             name = model.values_to_rvs[var].name
-            warnings.warn(
+            warn_user(
                 f"{name!r} has {size:,} entries, with {rows:.2g} rows of {rv.name!r} each: "
                 "stochastic gradients seldom find the posterior of a latent variable of the rows, "
                 "so integrate it out (an observed pm.CustomDist with the marginal log-likelihood), "
                 f"or sample it beside this step method, as in step=[SGNHT([...]), "
                 f"Gibbs({name}, conditional)], or use NUTS if the rows are few.",
-                UserWarning,
-                stacklevel=3,
             )
             break
 

@@ -11,6 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.text import first_of
 from pymc_sgmcmc._utils.validation import is_auto
+from pymc_sgmcmc.model.row_axes import FEW_ROWS
 from pymc_sgmcmc.rows.computed import Computed
 from pymc_sgmcmc.rows.decisions import Decision, exact_warnings
 from pymc_sgmcmc.rows.groups import RowGroup, join_groups
@@ -110,12 +111,24 @@ class Likelihoods:
         ]
         batched = {name for group in self.groups for name in group.likelihoods}
         batched |= {rv.name for one in self.joined for rv in one.members}
-        variables = model.basic_RVs + model.potentials + [one.variable for one in self.joined]
+        variables = model.observed_RVs + model.potentials + [one.variable for one in self.joined]
         exact = [v.name for v in variables if v.name not in batched]
         exact += [f"{d.imputed} imputed rows of {d.name}" for d in self.decisions if d.imputed]
-        _log.info(f"Minibatched: {'; '.join(parts) or 'nothing'}. Exact: {first_of(exact)}.")
+        priors = [v.name for v in model.free_RVs]
+        if priors:
+            exact.append(f"the prior{'s' * (len(priors) > 1)} of {first_of(priors)}")
+        _log.info(
+            f"Minibatched: {'; '.join(parts) or self._why_nothing()}. Exact: {first_of(exact)}."
+        )
         for warning in exact_warnings(self.decisions):
             _log.warning(warning)
+
+    def _why_nothing(self) -> str:
+        if any(decision.reason for decision in self.decisions):  # a warning says why
+            return "nothing"
+        if self.is_tuned:
+            return f"nothing, as no likelihood has more than {FEW_ROWS} rows"
+        return "nothing, as no batch_size is given: batch_size=128, say, has batches of 128 rows"
 
 
 def plan_likelihoods(

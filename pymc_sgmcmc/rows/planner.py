@@ -100,6 +100,7 @@ class Planner:
     def plan(self, request: BatchRequest) -> Plan:
         """Decide on one likelihood; try its axes in order until one has the rows."""
         given, plans = self._data.given_axis(request.variable), []
+        self._refuse_axis(request.variable, given)
         for axis in request.axes if given is None else (given,):
             plans.append(self._along(request, axis))
             if plans[-1].group is not None:
@@ -192,6 +193,16 @@ class Planner:
         decision = Decision(variable.name, n_rows, axis, by_name, imputed=few)
         plan = Plan(request, decision, rows_of, group, term, rest)
         return self.proved(plan) if n_rows else plan
+
+    def _refuse_axis(self, variable: TensorVariable, given: int | None) -> None:
+        """Raise ValueError if an axis that the user gives cannot have rows."""
+        shape = self._dependence.shape_of(self._term(variable))
+        if given is not None and given >= max(1, len(shape)):
+            raise ValueError(
+                f"rows={{{variable.name!r}: {given}}} cannot be honoured: the log-likelihood of "
+                f"{variable.name} has the shape {tuple(map(int, shape))}, and no axis {given}. "
+                f"Choose one up to {max(1, len(shape)) - 1}, or leave it out."
+            )
 
     def _without_imputed(self, rows: BatchRows, sliced, term, axis: int, masks: Sequence):
         """Take the rows of `masks`, which have latent variables of their own, out of batches.

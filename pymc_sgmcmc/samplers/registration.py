@@ -1,7 +1,6 @@
 """SGNHT among the step methods that `pm.sample` assigns by itself."""
 
 import sys
-import warnings
 from types import FrameType
 from typing import Any, final
 
@@ -10,6 +9,7 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_sgmcmc._utils.warn_user import warn_user
 from pymc_sgmcmc.model.full_data import minibatches
 from pymc_sgmcmc.samplers.sgnht import SGNHT
 
@@ -57,12 +57,10 @@ class AssignedSGNHT(BlockedStep):
         """Above all others for a variable with a gradient in a model that has a `pm.Minibatch`."""
         model = _model_of(var)
         if model is None:
-            warnings.warn(
+            warn_user(
                 f"The model of {var.name!r} was not found, so SGNHT is not assigned to it. If the "
                 "model has a pm.Minibatch, PyMC's own step methods sample a wrong posterior: pass "
                 "step=SGNHT(...).",
-                UserWarning,
-                stacklevel=2,
             )
         if model is None or not has_grad or not minibatches(model):
             return Competence.INCOMPATIBLE

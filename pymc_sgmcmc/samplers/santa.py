@@ -1,6 +1,5 @@
 """Stochastic annealing thermostats with adaptive momentum (Chen et al., 2016)."""
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, final
@@ -12,6 +11,7 @@ from pymc_sgmcmc._utils.alarm import Alarm
 from pymc_sgmcmc._utils.constraints import Choice, Either, Numbers, Word
 from pymc_sgmcmc._utils.types import Counts, Graph, Keywords, Number, Vector
 from pymc_sgmcmc._utils.validation import is_word, per_coordinate
+from pymc_sgmcmc._utils.warn_user import warn_user
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.annealing import Annealing, Cooling
 from pymc_sgmcmc.dynamics.hyperparameters import hyperparameter
@@ -220,8 +220,7 @@ class Santa(SGMCMC):
         super().refuse(algorithm, arguments, target)
         assert isinstance(algorithm, AnnealedThermostat)
         if algorithm.annealing is not None:
-            warnings.warn(
+            warn_user(
                 "Santa with annealing is an optimiser: it looks for the highest mode, and its "
                 "draws are not from the posterior. annealing=None samples.",
-                stacklevel=4,
             )

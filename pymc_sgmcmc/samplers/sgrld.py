@@ -1,6 +1,5 @@
 """Stochastic gradient Riemannian Langevin dynamics (Patterson and Teh, 2013)."""
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final
 
@@ -10,6 +9,7 @@ from pymc.logprob.transforms import LogTransform
 from pytensor.graph.basic import Constant
 
 from pymc_sgmcmc._utils.types import Graph, Keywords, Number
+from pymc_sgmcmc._utils.warn_user import warn_user
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.inputs import Gradient, Normals
 from pymc_sgmcmc.dynamics.setting import Context
@@ -130,10 +130,8 @@ def _check_positive(model: Any, vars: Any) -> None:
         if rv.owner.op.name == "gamma":
             alpha = rv.owner.op.dist_params(rv.owner)[0]
             if isinstance(alpha, Constant) and (least := np.min(alpha.data)) < 1:
-                warnings.warn(
+                warn_user(
                     f"{rv.name!r} has alpha={least:.2g}: the mirror at zero makes "
                     "entries too large whose posterior has a pole there too. Entries with data of "
                     "their own are not affected; for the others use NUTS, or alpha >= 1.",
-                    UserWarning,
-                    stacklevel=3,
                 )

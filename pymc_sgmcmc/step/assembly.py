@@ -1,6 +1,5 @@
 """From arguments to the parts of a chain."""
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -8,6 +7,7 @@ from pymc import Model
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.flat import places
+from pymc_sgmcmc._utils.warn_user import warn_user
 from pymc_sgmcmc.chain.at_rest import (
     NOISE_BATCHES,
     draw_rows,
@@ -160,11 +160,9 @@ def _warn_if_unstable(chain: Chain, q: np.ndarray) -> None:
     h = float(parts.step_sizes(state.tuned, np.zeros(1, dtype=int))[0])
     longest = parts.algorithm.longest_step(curvature) if curvature > 0 else np.inf
     if h > longest:
-        warnings.warn(
+        warn_user(
             f"step_size={h:.3g} is not stable at the model's initial point: there the "
             f"curvature of U, minus the log posterior, goes up to {curvature:.3g}, and the "
             f"longest stable step is {longest:.2g}. Expect divergences, or choose about "
             f"{longest / 4:.1g}.",
-            UserWarning,
-            stacklevel=6,
         )

@@ -165,6 +165,16 @@ class KnowsItsProcess(Carries):
         return q + 1e-9 * z, z
 
 
+class KeepsTheFirstStepSize(Carries):
+    """The noise of each step is that of the first."""
+
+    def initial_state(self, rng, context):
+        return {"z": np.full(self.size, np.sqrt(context.step_size))}
+
+    def update(self, q, z, *, grad, h, noise, temperature):
+        return q - h * grad(q) + pt.sqrt(2 * temperature) * z * noise(), z
+
+
 class HidesInfinity(Right):
     def update(self, q, **given):
         (q,) = super().update(q, **given)
@@ -221,10 +231,13 @@ OF_A_CHAIN = {
     "remembers outside the state": (RemembersOutsideTheState(), "state"),
     "knows its process": (KnowsItsProcess(), "cores"),
     "knows its block": (KnowsItsBlock(), "blocks"),
+    "keeps the first step size": (KeepsTheFirstStepSize(), "schedules"),
     "hides infinity": (HidesInfinity(), "divergences"),
     "double precision only": (DoublePrecisionOnly(), "float32"),
 }
-QUICK = ["without a name", "stat that is not there", "hides infinity"]
+QUICK = [
+    "without a name", "stat that is not there", "keeps the first step size", "hides infinity",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -357,7 +370,7 @@ def test_right_samplers_pass(name):
 
 
 def test_a_report_can_be_raised_and_printed(capsys):
-    with pytest.raises(AssertionError, match=r"1 failed, 16 not applicable(?s:.*)update +failed"):
+    with pytest.raises(AssertionError, match=r"1 failed, 17 not applicable(?s:.*)update +failed"):
         check_sampler(TwoGradients(), step_size=0.2, raise_on_failure=True)
     report = check_sampler(Right(), step_size=0.2, only="update", raise_on_failure=True)
     assert report.passed and str(report).startswith("Check of the sampler Right(): 1 passed\n\n")

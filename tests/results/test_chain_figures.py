@@ -114,8 +114,9 @@ def test_autocorrelation_time():
     np.testing.assert_allclose(found.both, [TIME, of_square], rtol=0.06)
     assert list(found.power.values) == [1, 2] and "chain" not in found.sizes
     assert set(autocorrelation_time(idata, "x").data_vars) == {"x"}
-    # The error of an sd is that of (x - mean)^2, but for ArviZ's conservative rule.
-    assert found.x > autocorrelation_time(idata, ["x"], method="sd").x > 0.9 * of_square
+    # The error of an sd is that of (x - mean)^2, but for ArviZ's conservative rule: the slower of
+    # that and of x, before 0.20.
+    assert found.x >= autocorrelation_time(idata, ["x"], method="sd").x > 0.9 * of_square
 
 
 def test_unknown_variable():

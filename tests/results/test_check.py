@@ -3,6 +3,7 @@
 import matplotlib
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 from pymc_sgmcmc import plot_check
@@ -12,7 +13,7 @@ from pymc_sgmcmc.posterior import evaluation
 from pymc_sgmcmc.results.check import Checker, check
 from pymc_sgmcmc.results.exact_gradients import ExactGradients, thinned
 from pymc_sgmcmc.results.gradient_regression import BLOCKS, regress_gradients
-from pymc_sgmcmc.results.mixing import MOST, mixing
+from pymc_sgmcmc.results.mixing import MOST, check_mixing, mixing
 from tests.drawn import posterior_of
 from tests.helpers import INTERPRETED, PYTHON
 
@@ -319,6 +320,33 @@ def test_missing_and_mismatched_variables(regression, mixed):
         Unconstrain(regression.model)(posterior_of(beta=np.zeros((2, 10, 5))))
     with pytest.raises(ValueError, match="without a posterior"):
         Unconstrain(regression.model)({})
+
+
+@pytest.fixture(scope="module")
+def change_point():
+    with pm.Model() as model:
+        k = pm.Categorical("k", np.full(20, 0.05))
+        pm.Bernoulli("z", 0.5, shape=3)
+        mu = pm.Normal("mu", shape=2)
+        pm.Normal("y", pt.switch(np.arange(20) < k, mu[0], mu[1]), 1.0, observed=np.arange(20.0))
+    return Unconstrain(model)
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_discrete_variables_that_have_not_mixed(change_point, stuck):
+    r = np.random.default_rng(1)
+    k, z = r.integers(4, 9, size=(4, 500)), r.integers(2, size=(4, 500, 3))
+    z[..., 2] = 1  # the same throughout: that is no fault
+    if stuck:
+        k = np.broadcast_to(np.array([[5], [5], [8], [5]]), (4, 500))
+        z[..., 1] = np.cumsum(r.random((4, 500)) < 0.01, axis=1) % 2
+    draws = change_point(posterior_of(k=k, z=z, mu=r.normal(size=(4, 500, 2))))
+    found = check_mixing(draws)
+    assert len(found.alarms) == stuck
+    if stuck:
+        (alarm,) = found.alarms
+        assert alarm.kind == "mixing" and "k has R-hat" in alarm.text and "z[1] has" in alarm.text
+        assert "z[0]" not in alarm.text and "z[2]" not in alarm.text
 
 
 def test_discrete_model_has_nothing_to_check():

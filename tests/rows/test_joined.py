@@ -84,7 +84,7 @@ def test_the_log_says_how_many_rows_are_joined(caplog):
         target_of(model_of(), batch_size="auto")
     said = f"{GROUPS} likelihoods of one form (y_0, ..., y_{GROUPS - 1})"
     assert f"{said} by 128 of {sum(LENGTHS)} rows" in caplog.text
-    assert "Exact: mu, s, b, k." in caplog.text
+    assert "Exact: k, the priors of mu, s, b." in caplog.text
 
 
 def test_each_has_a_decision():

@@ -318,7 +318,7 @@ def test_the_log_says_that_a_batch_size_will_be_tuned(caplog):
     with caplog.at_level(logging.INFO, "pymc.sgmcmc"):
         cheap(model, batch_size="auto")
     assert caplog.messages == [
-        "Minibatched: obs by 128 of 300 rows, until tuned (obs). Exact: mean."
+        "Minibatched: obs by 128 of 300 rows, until tuned (obs). Exact: the prior of mean."
     ]
 
 

@@ -79,6 +79,7 @@ def test_data_of_that_length_that_are_no_rows():
         ({"X": 1}, ValueError, r"rows=\{'X': 1\}.*shape \(6, 3\).*6 rows"),
         ({"X": 2}, ValueError, r"rows=\{'X': 2\}.*shape \(6, 3\)"),
         ({"X": -2}, ValueError, r"rows=\{'X': -2\}"),
+        ({"y": 1}, ValueError, r"rows=\{'y': 1\} cannot be.*shape \(6,\), and no axis 1.*up to 0"),
         ({"X": "row"}, TypeError, r"rows=\{'X': 'row'\}.*integer"),
         ({"X": True}, TypeError, r"rows=\{'X': True\}.*integer"),
         (["X"], TypeError, r"rows=\['X'\] is not a mapping"),
