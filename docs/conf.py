@@ -1,5 +1,6 @@
 """Settings of the documentation: `uv run --extra docs sphinx-build -W docs docs/_build`."""
 
+import re
 from pathlib import Path
 
 from sphinx.util.logging import getLogger
@@ -19,16 +20,16 @@ extensions = [
     "myst_nb",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "jupyter_execute"]
-if list(Path(__file__).parent.glob("notebooks/*.ipynb")):
-    exclude_patterns.append("notebooks/*.md")  # till then its README is what there is to list
+# The table of notebooks/README.md is on the page docs/notebooks.md.
+exclude_patterns = ["_build", "jupyter_execute", "notebooks/*.md"]
 
 default_role = "py:obj"  # `name` is code, and a link where it is known
 smartquotes = False  # "auto" is to be copied
 
 html_theme = "pydata_sphinx_theme"
 html_title = project
-html_sidebars = {"index": [], "notebooks": []}
+PAGES = [path.stem for path in Path(__file__).parent.glob("*.md")]
+html_sidebars = {page: [] for page in PAGES}  # they have no pages below them to list
 html_show_sourcelink = False
 html_theme_options = {"show_prev_next": False, "footer_end": []}
 
@@ -53,7 +54,7 @@ numpydoc_validation_exclude = {
     r"\.distributions\.",  # their signature is that of all distributions of PyMC
 }
 
-myst_enable_extensions = ["dollarmath", "amsmath"]  # as Jupyter shows them
+myst_enable_extensions = ["dollarmath", "amsmath", "tasklist"]  # as Jupyter shows them
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks hold their outputs
 nb_merge_streams = True
@@ -62,6 +63,16 @@ nb_merge_streams = True
 def setup(app):
     """Let Sphinx call what follows."""
     app.connect("env-check-consistency", find_left_out)
+    app.connect("source-read", list_notebooks)
+
+
+def list_notebooks(app, name, source):
+    """Put the table of notebooks/README.md on the page of notebooks."""
+    if name == "notebooks":
+        lines = (Path(app.srcdir) / "notebooks/README.md").read_text().splitlines()
+        table = "\n".join(line for line in lines if line.startswith("|"))
+        pages = re.sub(r"\[(\w+)\]\(\w+\.ipynb\)", r"{doc}`\1 <notebooks/\1>`", table)
+        source[0] = source[0].replace("TABLE", pages)
 
 
 def find_left_out(app, env):

@@ -406,7 +406,7 @@ off_near.round(1)
 # small, except for Gibbs, which does not travel: it draws a mode anew every time. (Evaluations are
 # those of the density, its gradient, or a conditional. Metropolis does well in two dimensions,
 # where a proposal of 5 sds is accepted now and then; in twenty it would not be.) The first 300
-# draws of one chain of each:
+# draws of one chain of each, in which HMC and NUTS have not reached all modes yet:
 
 
 # %%

@@ -20,8 +20,8 @@
 #
 # A stochastic-gradient sampler has no accept step that would put its errors right. With a step that
 # is too long, or gradients that are too noisy, it draws from a distribution that looks like a
-# posterior and is not one. Here is everything that this package says when that happens: for each
-# warning a case that raises it, what it means, and its cure.
+# posterior and is not one. Here is what this package says when that happens: cases that raise its
+# warnings, what they mean, and their cures. (All warnings are listed under "Trust".)
 #
 # **Result:** every case below is noticed, by the chains while they sample or by `check`
 # afterwards, and is cured by what the message says. One is not, and cannot be: a mode that no chain
@@ -109,9 +109,10 @@ print(found)
 assert not found.alarms
 
 # %% [markdown]
-# `check` looks at four things, and each says which error it would *not* have seen:
+# `check` looks at five things, and each says which error it would *not* have seen:
 #
 # - **Mixing**: R-hat and effective sizes. Where chains disagree nothing else means anything.
+# - **Monte Carlo**: how well so many draws know means, sds and quantiles.
 # - **Width**: for draws of the posterior, the mean of $(q - \bar q)\, \partial U / \partial q$ is 1
 #   in every coordinate, whatever the model ($U$: minus the log posterior). Chains know that mean
 #   over all their inner steps.

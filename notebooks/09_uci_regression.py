@@ -35,6 +35,7 @@
 # on from there.
 
 # %%
+# %matplotlib inline
 import json
 import logging
 import os

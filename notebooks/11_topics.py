@@ -26,13 +26,13 @@
 # admixture model of Reisinger et al. (2010), with topics on a sphere. Here are both.
 #
 # **Result:** on simulated documents the held-out perplexity of `SGRLD` is that of exact (collapsed
-# Gibbs) sampling within 0.1 %, and 2 % below that of scikit-learn's variational LDA; on the Reuters
-# documents it is 1.2 % below variational LDA's, and 2.4 % above that of Gibbs sampling. On the
-# sphere `gSGNHT`, and `SGGMC` where it knows the noise of minibatches, agree with exact gradients
-# (`GMC`): topics spread as far within 2 %, held-out documents are as likely. `SGGMC` that ignores
-# the noise spreads them a third too far. A point estimate of the topics predicts as well there, and
-# worse on Reuters. With 80 documents `GMC` is the fastest of all: minibatches pay where there are
-# more.
+# Gibbs) sampling within 0.1 %, and 2 to 3 % below that of scikit-learn's variational LDA; on the
+# Reuters documents it is 1.2 % below variational LDA's, and 2.4 % above that of Gibbs sampling. On
+# the sphere `gSGNHT`, and `SGGMC` where it knows the noise of minibatches, agree with exact
+# gradients (`GMC`): topics spread as far within 2 %, held-out documents are as likely. `SGGMC` that
+# ignores the noise spreads them a third too far. A point estimate of the topics predicts as well
+# there, and worse on Reuters. With 80 documents `GMC` is the fastest of all: minibatches pay where
+# there are more.
 #
 # `CORPUS=path` in the environment names a file in the LDA-C form (a line for each document: how
 # many words, then `word:count` for each); without it documents are simulated, of known topics.

@@ -23,7 +23,7 @@
 # of a mixture of von Mises-Fisher distributions with two modes. Here are both, by `SGGMC` and
 # `gSGNHT` with minibatches, and by `GMC`, their exact sibling.
 #
-# **Result:** on the circle the total variation between draws and density is 0.012 for both
+# **Result:** on the circle the total variation between draws and density is 0.01 for both
 # samplers; without the noise estimate that of SGGMC is 0.1. In the mixture's posterior both modes
 # are found, and their weights are right within 0.05.
 #

@@ -476,7 +476,7 @@ assert metric == "SparseFactor"
 
 # %% [markdown]
 # False and `Diagonal` mean that the model has a form whose second derivatives are not known
-# ([list](https://github.com/pymc-sgmcmc/pymc_sgmcmc/blob/main/docs/hierarchies.md)). It may work
+# (listed on the page "Hierarchies" of the documentation). It may work
 # all the same, with fewer effective draws; look at `check`.
 #
 # ## When to take NUTS

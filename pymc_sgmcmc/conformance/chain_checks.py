@@ -12,6 +12,7 @@ from pymc_sgmcmc.chain.stats import STATS
 from pymc_sgmcmc.chain.trajectory import advance
 from pymc_sgmcmc.conformance.report import Failed, NotApplicable
 from pymc_sgmcmc.conformance.subject import Subject, begin, walk
+from pymc_sgmcmc.conformance.update_checks import hides_not_finite
 from pymc_sgmcmc.dynamics.schedules import Polynomial
 
 __all__ = [
@@ -222,10 +223,13 @@ def check_divergences(subject: Subject) -> str:
         flagged = bool(stats["diverging"])
         moved = any(not np.array_equal(point[name], start[name]) for name in start)
         if not (flagged or accepts):
-            raise Failed(
-                f"A draw at step_size {HUGE:g} is not flagged `diverging`: `update` hides numbers "
-                "that are not finite; leave them, and the chain repeats the draw before."
-            )
+            if hides_not_finite(subject):
+                raise Failed(
+                    f"A draw at step_size {HUGE:g} is not flagged `diverging`: `update` hides "
+                    "numbers that are not finite, as comparisons with NaN do; leave them, and the "
+                    "chain repeats the draw before."
+                )
+            return "Draws are finite at any step size; a gradient that is not is not hidden."
         if moved and step.state.draw > 1:
             raise Failed(f"A draw at step_size {HUGE:g} has moved, and it should be repeated.")
         start = point

@@ -19,7 +19,7 @@ from pymc_sgmcmc.conformance.subject import Subject, begin
 from pymc_sgmcmc.dynamics.algorithm import Algorithm
 from pymc_sgmcmc.dynamics.setting import Context
 
-__all__ = ["check_arrays", "check_update"]
+__all__ = ["check_arrays", "check_update", "hides_not_finite"]
 
 STEPS = 5
 ROUNDING = 1e-8
@@ -119,10 +119,23 @@ def check_update(subject: Subject) -> str:
     )
 
 
-def _outcome(algorithm, state, numbers) -> list[np.ndarray]:
+def hides_not_finite(subject: Subject) -> bool:
+    """Return whether `update` makes finite numbers of a gradient that is NaN."""
+    algorithm, size = subject.bare, subject.bare.size
+    context = Context(step_size=subject.settings["step_size"], noise=np.zeros(size), n_rows=N_ROWS)
+    planned = algorithm.planned(np.arange(1), tuning=False)
+    numbers = {name: values[0] for name, values in planned.items()}
+    numbers |= algorithm.coefficients(context)
+    state = algorithm.initial_state(_rng(), context)
+    outcome = _outcome(algorithm, state, numbers, slope=np.full(size, np.nan))
+    return all(np.isfinite(x).all() for x in outcome)
+
+
+def _outcome(algorithm, state, numbers, slope: np.ndarray | None = None) -> list[np.ndarray]:
     """Return the result of one update, of a graph that is made anew."""
     size = algorithm.size
-    gradient = NormalGradient(np.diag(np.linspace(1.0, 2.0, size)), np.linspace(-1.0, 1.0, size))
+    slope = np.linspace(-1.0, 1.0, size) if slope is None else slope
+    gradient = NormalGradient(np.diag(np.linspace(1.0, 2.0, size)), slope)
     bare = BareUpdate(algorithm, state, numbers, gradient)
     if len(bare.new) != 1 + len(state):
         raise Failed(

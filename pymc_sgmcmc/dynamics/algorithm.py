@@ -99,8 +99,8 @@ class Algorithm(ABC):
 
     @property
     def can_optimize(self) -> bool:
-        """Whether it goes downhill, to a mode, where no noise is injected."""
-        return True
+        """Whether it goes downhill, to a mode, where no noise is injected; False unless it says."""
+        return False
 
     def initial_state(self, rng: np.random.Generator, context: Context) -> Mapping[str, Number]:
         """Return fresh values of the variables that are carried beside q, by name; none here."""

@@ -12,6 +12,10 @@ __all__ = ["Langevin"]
 class Langevin(Algorithm, ABC):
     """An algorithm that steps against the gradient, and whose noise makes the temperature."""
 
+    @property
+    def can_optimize(self) -> bool:
+        return True
+
     def step_bias(self, h: float, curvature: float) -> float:
         """Return none on a Gaussian of curvature 1, and one of first order elsewhere."""
         return h * max(curvature, 1.0) * 0.5

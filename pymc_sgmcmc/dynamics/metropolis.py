@@ -45,10 +45,6 @@ class Metropolis(Algorithm, ABC):
 
     target_accept: float | None
 
-    @property
-    def can_optimize(self) -> bool:
-        return False
-
     def initial_state(self, rng: np.random.Generator, context: Context) -> dict[str, Number]:
         return {"g": np.zeros(self.size), "u": NOWHERE, "factor": 1.0, "acceptance": 1.0}
 

@@ -27,6 +27,10 @@ class Momentum(Algorithm, ABC):
     """The hyper-parameter that is the `rate`."""
 
     @property
+    def can_optimize(self) -> bool:
+        return True
+
+    @property
     def integrator(self) -> str | None:
         """The word of flows, or the name, of the integrator; a field where users choose it."""
         return None

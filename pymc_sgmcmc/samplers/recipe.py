@@ -38,10 +38,6 @@ Start: TypeAlias = Callable[[np.random.Generator, int], Any]
 class Decomposed(Algorithm, ABC):
     """An algorithm that is given by the matrices D and Q of Ma, Chen and Fox (2015)."""
 
-    @property
-    def can_optimize(self) -> bool:
-        return False
-
     @abstractmethod
     def diffusion(self, **at: Graph) -> Mapping[str, Any]:
         """Return the blocks of D, by the name of the variable."""

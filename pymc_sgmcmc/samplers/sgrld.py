@@ -29,6 +29,10 @@ class MirroredLangevin(Algorithm):
 
     name = "sgrld"
 
+    @property
+    def can_optimize(self) -> bool:
+        return True
+
     def coefficients(self, context: Context) -> dict[str, Number]:
         return {"temperature": self.temperature}
 

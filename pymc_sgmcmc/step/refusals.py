@@ -59,7 +59,8 @@ def refuse_exploration(algorithm: Algorithm, arguments: Arguments) -> None:
     if explores and not algorithm.can_optimize:
         raise ValueError(
             f"step_size={arguments.step_size!r} has an exploration stage, without noise, in which "
-            f"{algorithm.name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0."
+            f"{algorithm.name} finds no mode: use SGLD, SGHMC, PSGLD or PSGHMC, or exploration=0. "
+            "An Algorithm of your own that goes downhill without noise says so by `can_optimize`."
         )
 
 

@@ -134,8 +134,8 @@ class Accepting(Right):
     def initial_state(self, rng, context):
         return {"u": np.nan, "more": 0.0}
 
-    def update(self, q, u, more, **given):
-        return *super().update(q + 1e-3 * more, **given), u, more
+    def update(self, q, u, more, *, h, **given):
+        return *super().update(q + 1e-2 * h * more, h=h, **given), u, more
 
 
 class AcceptsByChance(Accepting):
@@ -173,6 +173,19 @@ class KeepsTheFirstStepSize(Carries):
 
     def update(self, q, z, *, grad, h, noise, temperature):
         return q - h * grad(q) + pt.sqrt(2 * temperature) * z * noise(), z
+
+
+class Bounded(AveragedLangevin):
+    """No coordinate moves farther than 1: it never overflows."""
+
+    def update(self, q, z, *, grad, h, noise, temperature):
+        return q + pt.tanh(pt.sqrt(2 * h * temperature) * noise() - h * grad(q)), z
+
+
+class BoundedByComparison(Bounded):
+    def update(self, q, z, *, grad, h, noise, temperature):
+        side = pt.switch(pt.gt(grad(q), 0), -1.0, 1.0)
+        return q + side * pt.tanh(pt.sqrt(2 * h * temperature) * abs(noise())), z
 
 
 class HidesInfinity(Right):
@@ -314,6 +327,17 @@ def test_on_a_model_of_ones_own_the_interpreter_is_what_c_is_compared_with():
     report = check_sampler(algorithm, step_size=0.2, model=regression, only=check)
     assert report.failed == ("backends",), str(report)
     assert report.findings[-1].verdict == "not applicable"
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("algorithm", "passes"), [(Bounded(), True), (BoundedByComparison(), False)]
+)
+def test_a_bounded_update_passes_unless_it_hides_what_is_not_finite(algorithm, passes):
+    names = ("update", "construction", "stats", "divergences")
+    report = check_sampler(algorithm, step_size=0.2, only=names)
+    assert report.passed == passes, str(report)
+    assert ("finite at any step size" in str(report)) == passes
 
 
 @pytest.mark.compiled

@@ -232,7 +232,7 @@ def test_a_seed_gives_the_draws_that_it_gave(case):
     model, step = built(case)
     with model:
         last = draws(sample(step, draws=50))[:, -1]
-    np.testing.assert_allclose(last, LAST_DRAWS[str(case)], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(last, LAST_DRAWS.get(str(case), np.nan), rtol=0, atol=1e-8)
 
 
 @pytest.mark.compiled
