@@ -81,10 +81,11 @@ def _likelihood(
     exact where no row has two effects. `centred`: variables that are effects themselves, beside
     those that `target` has in coordinates. `values`: of the variables at `q`.
     """
-    gradient, at = _gradient_of_likelihood(target), target.energy.coordinates()
+    at = target.energy.coordinates()
     effects, themselves = [*target.centring.effects, *centred], {own.var for own in centred}
     sizes = [np.sqrt(np.mean(own.deviations(values) ** 2)) for own in effects]
-    rng, slope, width = np.random.default_rng(1), gradient(q), WIDTH * min(sizes)
+    rng, width = np.random.default_rng(1), WIDTH * min(sizes)
+    slope, change = _expanded(target, q)
 
     def pulled(own: Effects, g: Vector) -> np.ndarray:
         g = g[at[own.var]].reshape(np.shape(values[own.var]))
@@ -93,14 +94,14 @@ def _likelihood(
     found = {own.var: np.zeros(np.shape(values[own.var])) for own in effects}
     for _ in range(PROBES):
         signs = {x: 2.0 * rng.integers(2, size=np.shape(total)) - 1 for x, total in found.items()}
-        moved = q.copy()
+        step = np.zeros(len(q))
         for own in effects:
             by = width * signs[own.var]
             by = by if own.var in themselves else own.moved(values, by)
-            moved[at[own.var]] += np.ravel(by)
-        change = (gradient(moved) - slope) / width
+            step[at[own.var]] = np.ravel(by)
+        bent = change(step) / width
         for own in effects:
-            found[own.var] += signs[own.var] * pulled(own, change) / PROBES
+            found[own.var] += signs[own.var] * pulled(own, bent) / PROBES
     return (
         {own.var: pulled(own, slope) for own in effects},
         # Negative by chance, where many are tied: the size is right all the same.
@@ -108,26 +109,38 @@ def _likelihood(
     )
 
 
-def _gradient_of_likelihood(target: Target) -> Callable[[Vector], Vector]:
-    """Return the gradient in q of minus the log-likelihood, minibatched and not, on all rows."""
+def _expanded(target: Target, q: Vector) -> tuple[Vector, Callable[[Vector], Vector]]:
+    """Return the gradient at `q` of minus the log-likelihood, and its change over a short step.
+
+    On all rows, minibatched and not: in one pass where second derivatives of rows are known, else
+    in one for each step.
+    """
+    near, exact = target.near_anchor, _gradient_of_exact_likelihoods(target)
+    if near is not None and near.is_curved and near.coefficients.is_known:
+        of_rows, H = near.expand(q)
+        of_exact = exact(q)
+        return of_rows + of_exact, lambda step: H @ step + exact(q + step) - of_exact
+
+    def gradient(q: Vector) -> Vector:
+        return exact(q) + (target.batched_gradient(q) if target.groups else 0.0)
+
+    slope = gradient(q)
+    return slope, lambda step: gradient(q + step) - slope
+
+
+def _gradient_of_exact_likelihoods(target: Target) -> Callable[[Vector], Vector]:
+    """Return the gradient in q of minus the log-likelihoods that are not minibatched."""
     batched = {name for group in target.groups for name in group.likelihoods}
     joined = [one for one in target.likelihoods.joined if one.variable.name in batched]
     batched |= {rv.name for one in joined for rv in one.members}
     others = [*target.model.observed_RVs, *target.model.potentials]
     exact = [target.terms[v] for v in others if v.name not in batched]
+    if not exact:
+        return lambda q: np.zeros(len(q))
     energy = EnergyGraph(target.vars, target.shapes, target.centring.changed(exact), ())
     q = pt.vector("q", dtype=pytensor.config.floatX, shape=(target.size,))
-    function = interpreted([q], [energy.estimator()(q, {}, [])[1]]) if exact else None
-
-    def gradient(q: Vector) -> Vector:
-        found = np.zeros(len(q))
-        if target.groups:
-            found = found + target.batched_gradient(q)
-        if function is not None:
-            found = found + function(q.astype(pytensor.config.floatX))[0]
-        return found
-
-    return gradient
+    function = interpreted([q], [energy.estimator()(q, {}, [])[1]])
+    return lambda q: function(q.astype(pytensor.config.floatX))[0]
 
 
 def _well_known(deviations: np.ndarray, information: np.ndarray) -> float:

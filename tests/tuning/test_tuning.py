@@ -217,7 +217,7 @@ def test_without_a_metric_the_noise_bounds_the_step_size():
 @pytest.mark.compiled
 def test_without_tuning_draws_it_is_refused():
     model, step = untold()
-    with model, pytest.raises(SamplingError, match=r"step_size=None.* tune=0"):
+    with model, pytest.raises(SamplingError, match=r"tune=0, and sgnht.*step_size=None"):
         sample(step, tune=0)
 
 
