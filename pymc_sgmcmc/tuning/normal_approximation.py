@@ -117,7 +117,7 @@ class _Search:
         if not rows.is_finite or not is_finite(gradient, H):
             return None
         P = H + rows.hessian
-        now = Normal(start, P, factor_of_sparse(P), np.inf)
+        now = Normal(start, P, factor_of_sparse(P, self._target.energy.sizes), np.inf)
         slope = gradient + rows.gradient
         # A scale of effects has no mode: it stays until effects are found. Scales of rows have one.
         tied = np.ravel(abs(H - diags_array(H.diagonal())).sum(axis=1)) > 0
@@ -204,7 +204,7 @@ class _Search:
             P = H + rows.hessian
             if held:
                 P, slope = self._untied(P), np.where(self._held, 0.0, slope)
-            metric = factor_of_sparse(P)
+            metric = factor_of_sparse(P, order=metric.order)
             z = metric.pull(slope)
             if np.abs(z).max() < CLOSE / 4:
                 break

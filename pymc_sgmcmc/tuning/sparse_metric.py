@@ -4,6 +4,7 @@ With a factor R of the inverse, R R' = G^-1 in some order of the coordinates, L 
 solution of a triangular system. It takes as many operations as R has entries.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, final
@@ -21,6 +22,9 @@ __all__ = ["SparseFactor", "factor_of_sparse", "unit_factor"]
 
 PROBES = 64
 """Number of random vectors from which `scales` are estimated: to 9 %."""
+
+FILLED = 1
+"""Entries of a factor, by those of H, from which another order is tried: half were there before."""
 
 SMALLEST, LARGEST = 1e-6, 1e6
 """Additions to the diagonal of a matrix that is not positive, relative to the diagonal."""
@@ -111,14 +115,30 @@ def unit_factor(size: int) -> SparseFactor:
     return _of(eye_array(size, format="csr"), np.arange(size))
 
 
-def factor_of_sparse(H: csr_array) -> SparseFactor:
+def factor_of_sparse(
+    H: csr_array, sizes: Sequence[int] = (), order: NDArray[np.int64] | None = None
+) -> SparseFactor:
     """Return the metric whose inverse is `H` (d, d), symmetric.
 
-    Where H is not positive definite, its diagonal is raised until it is.
+    Where H is not positive definite, its diagonal is raised until it is. `sizes`: of the variables
+    that the coordinates are entries of, in order. `order`: of the coordinates, where it is known.
     """
-    # Coordinates that are tied to few others go first: a group's effects do then not tie what all
-    # groups share to other effects, and of crossed effects only the fewer are tied to one another.
-    order = np.argsort(np.diff(H.indptr), kind="stable")
+    if order is not None:
+        return _factor(H, order)
+    ties = np.diff(H.indptr)
+    # Coordinates of large variables go first, and those that are tied to few others: of crossed
+    # effects only the fewer are then tied to one another.
+    large = np.repeat(sizes, sizes) if len(sizes) else np.zeros(len(ties), int)
+    found = _factor(H, np.lexsort((ties, -large)))
+    if len(found.entries) <= FILLED * H.nnz:
+        return found
+    # Where entries of a large variable are tied to one another, what is tied to few goes first.
+    other = _factor(H, np.argsort(ties, kind="stable"))
+    return min(found, other, key=lambda own: len(own.entries))
+
+
+def _factor(H: csr_array, order: NDArray[np.int64]) -> SparseFactor:
+    """Return the metric whose inverse is `H`, or nearly so, with a factor in that order."""
     diagonal = np.abs(H.diagonal())[order]
     diagonal = np.maximum(diagonal, 1e-12 * max(diagonal.max(), 1e-300))
     scale = diags_array(1 / np.sqrt(diagonal))

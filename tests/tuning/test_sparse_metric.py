@@ -44,6 +44,44 @@ def test_no_entries_are_added(known):
     assert len(metric.entries) == np.count_nonzero(np.tril(H))
 
 
+def crossed(users=300, items=40, ratings=4000, seed=3):
+    """The Hessian of ratings, of which both users and items have many or few."""
+    rng = np.random.default_rng(seed)
+    sizes = (items, users, 1)
+    A = np.zeros((ratings, sum(sizes)))
+    for start, size in ((0, items), (items, users)):
+        p = rng.gamma(1.0, size=size)
+        A[np.arange(ratings), start + rng.choice(size, size=ratings, p=p / p.sum())] = 1.0
+    A[:, -1] = 1.0
+    return csr_array(A.T @ A + np.eye(sum(sizes))), sizes
+
+
+def test_of_crossed_effects_the_fewer_are_tied():
+    H, (items, users, _) = crossed()
+    d = H.shape[0]
+    metric = factor_of_sparse(H, (items, users, 1))
+    assert set(metric.order[:users]) == set(range(items, items + users))
+    # The ratings, and all items with one another and with the mean.
+    most = (H.nnz + d) // 2 + items * (items + 1) // 2
+    assert len(metric.entries) <= most < len(factor_of_sparse(H).entries)
+    L = metric.times(np.eye(d)).T
+    np.testing.assert_allclose(L @ L.T, np.linalg.inv(H.toarray()), rtol=1e-8, atol=1e-11)
+    again = factor_of_sparse(2 * H, order=metric.order)
+    np.testing.assert_allclose(again.entries, np.sqrt(2) * metric.entries)
+
+
+def test_a_large_variable_whose_entries_are_tied_goes_last():
+    """A variable with a dense prior, beside effects of fewer groups that few of its entries have."""
+    rng, n, groups = np.random.default_rng(4), 100, 90
+    A = np.zeros((400, n + groups))
+    A[np.arange(400), rng.integers(n, size=400)] = 1.0
+    A[np.arange(400), n + rng.integers(groups, size=400)] = 1.0
+    H = A.T @ A + np.eye(n + groups)
+    H[:n, :n] += 0.1 * np.cov(rng.normal(size=(n, 3 * n)))
+    found = factor_of_sparse(csr_array(H), (n, groups))
+    assert set(found.order[:groups]) == set(range(n, n + groups))
+
+
 def test_compiled_code_does_the_same(known):
     _, metric = known
     d = len(metric.order)
