@@ -71,7 +71,7 @@ def test_of_crossed_effects_the_fewer_are_tied():
 
 
 def test_a_large_variable_whose_entries_are_tied_goes_last():
-    """One with a dense prior, beside effects of fewer groups that few of its entries are tied to."""
+    """One with a dense prior, beside effects of fewer groups that few entries are tied to."""
     rng, n, groups = np.random.default_rng(4), 100, 90
     A = np.zeros((400, n + groups))
     A[np.arange(400), rng.integers(n, size=400)] = 1.0
