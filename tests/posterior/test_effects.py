@@ -181,17 +181,19 @@ ALSO = [correlated, correlated_turned, correlated_summed]
 """Other ways to write `correlated_by_group`: they take as long, and CI has them."""
 
 
-def marked(builds):
-    """PyMC compiles the initial point of a Cholesky factor."""
+def marked(builds, slow=ALSO):
+    """PyMC compiles the initial point of a Cholesky factor; CI has what is `slow`."""
 
     def marks(build):
-        return [pytest.mark.compiled] + [pytest.mark.statistics] * (build in ALSO)
+        return [pytest.mark.compiled] + [pytest.mark.statistics] * (build in slow)
 
     return [pytest.param(one, marks=marks(one)) if is_correlated(one) else one for one in builds]
 
 
 ALL = [*STANDARDIZED, *CENTRED]
 BUILDS = marked(ALL)
+BUT_THREES = marked(ALL, [*ALSO, correlated_in_threes])
+"""Derivatives of effects in threes follow from those in pairs, and of coefficients."""
 OF_COEFFICIENTS = [scales_of_coefficients, spectrum, correlated_in_threes]
 
 
@@ -226,7 +228,7 @@ def test_the_density_is_that_of_the_model_with_the_jacobian(build):
     np.testing.assert_allclose(target.value_and_gradient(q)[0], expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", BUT_THREES)
 def test_the_gradient(build):
     target, (q,) = target_of(build), points(target_of(build))
     expected = differences(lambda at: target.value_and_gradient(at)[0], q)
@@ -234,7 +236,7 @@ def test_the_gradient(build):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", BUT_THREES)
 def test_second_derivatives_of_rows(build):
     """They are sparse and exact; those in coefficients are looked at below."""
     target = target_of(build)
@@ -249,7 +251,7 @@ def test_second_derivatives_of_rows(build):
     np.testing.assert_allclose(H, expected, rtol=0, atol=1e-6 * scale)
 
 
-@pytest.mark.parametrize("build", marked(OF_COEFFICIENTS))
+@pytest.mark.parametrize("build", marked(OF_COEFFICIENTS, [correlated_in_threes]))
 def test_derivatives_of_coefficients(build):
     target = target_of(build)
     near, (q,) = target.near_anchor, points(target)
@@ -271,7 +273,7 @@ def test_derivatives_of_coefficients(build):
 OF_PRIOR = [one for one in ALL if one not in (exact_rows, *ALSO)]
 
 
-@pytest.mark.parametrize("build", marked(OF_PRIOR))
+@pytest.mark.parametrize("build", marked(OF_PRIOR, [correlated_in_threes]))
 def test_second_derivatives_of_the_prior(build):
     target = target_of(build)
     (q,) = points(target)
@@ -402,9 +404,9 @@ class SharesOfCoordinates(CorrelatedEffects):
 OF_EFFECTS = [
     (one_scale, NoJacobian),
     (centred, NoJacobian),
-    (nested, OfTheWholeRatio),
+    pytest.param(nested, OfTheWholeRatio, marks=pytest.mark.statistics),
     (centred, LocationNotShrunk),
-    pytest.param(correlated_by_group, SharesOfCoordinates, marks=pytest.mark.compiled),
+    pytest.param(correlated_by_group, SharesOfCoordinates, marks=pytest.mark.statistics),
 ]
 
 
