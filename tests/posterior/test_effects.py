@@ -228,7 +228,7 @@ def test_the_density_is_that_of_the_model_with_the_jacobian(build):
     np.testing.assert_allclose(target.value_and_gradient(q)[0], expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("build", BUT_THREES)
+@pytest.mark.parametrize("build", marked(ALL, list(filter(is_correlated, ALL))))
 def test_the_gradient(build):
     target, (q,) = target_of(build), points(target_of(build))
     expected = differences(lambda at: target.value_and_gradient(at)[0], q)
