@@ -248,9 +248,7 @@ OF_A_CHAIN = {
     "hides infinity": (HidesInfinity(), "divergences"),
     "double precision only": (DoublePrecisionOnly(), "float32"),
 }
-QUICK = [
-    "without a name", "stat that is not there", "hides infinity",
-]  # fmt: skip
+QUICK = ["without a name", "hides infinity"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

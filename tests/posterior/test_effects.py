@@ -18,6 +18,7 @@ from pymc_sgmcmc.posterior.effects import CorrelatedEffects, ScaledEffects
 from pymc_sgmcmc.posterior.find_effects import centred_effects
 from pymc_sgmcmc.posterior.target import Target
 from tests.posterior.test_second_order import estimates, partition
+from tests.tiers import statistics_but
 
 # Of PyTensor 2, where PyMC draws the initial point of a Cholesky factor.
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning")
@@ -271,9 +272,13 @@ def test_derivatives_of_coefficients(build):
 
 
 OF_PRIOR = [one for one in ALL if one not in (exact_rows, *ALSO)]
+QUICK = [one_scale, centred, nested, correlated_by_group]
 
 
-@pytest.mark.parametrize("build", marked(OF_PRIOR, [correlated_in_threes]))
+@pytest.mark.parametrize("build", [
+    pytest.param(one, marks=[pytest.mark.compiled] * is_correlated(one)
+                 + [pytest.mark.statistics] * (one not in QUICK)) for one in OF_PRIOR
+])  # fmt: skip
 def test_second_derivatives_of_the_prior(build):
     target = target_of(build)
     (q,) = points(target)
@@ -288,7 +293,7 @@ def test_second_derivatives_of_the_prior(build):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", statistics_but([2], [1, 2]))
 @pytest.mark.parametrize("build", marked(OF_COEFFICIENTS))
 def test_control_variates_in_coefficients(build, order):
     """The mean over all batches is exact; a normal response with a known sd has no noise left."""

@@ -181,7 +181,10 @@ def partition(target, seed=6):
 @pytest.mark.parametrize(
     ("build", "form", "kept"),
     [(build, *pair) for build in MODELS for pair in (("arrays", True), ("sparse", False))]
-    + [(several_slopes, "arrays", False), (several_slopes, "sparse", True)],
+    + [
+        pytest.param(several_slopes, *pair, marks=pytest.mark.statistics)
+        for pair in (("arrays", False), ("sparse", True))
+    ],
     indirect=["form"],
 )
 def test_the_mean_of_all_batches_is_exact_and_each_is_the_formula(build, kept, form, monkeypatch):
