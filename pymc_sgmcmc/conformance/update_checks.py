@@ -88,9 +88,9 @@ class BareUpdate:
 
 def check_update(subject: Subject) -> str:
     """Check that `update` and what it needs are functions, and agree on what is carried."""
-    algorithm, size = subject.bare, subject.bare.size
+    algorithm = subject.bare
     before = _held(algorithm)
-    context = Context(step_size=subject.settings["step_size"], noise=np.zeros(size), n_rows=N_ROWS)
+    context = _context(subject)
     state = _twice("initial_state", lambda: algorithm.initial_state(_rng(), context))
     numbers = _twice("coefficients", lambda: algorithm.coefficients(context))
     counts = np.arange(100, 100 + STEPS)
@@ -119,15 +119,19 @@ def check_update(subject: Subject) -> str:
     )
 
 
+def _context(subject: Subject) -> Context:
+    size = subject.bare.size
+    return Context(step_size=subject.settings["step_size"], noise=np.zeros(size), n_rows=N_ROWS)
+
+
 def hides_not_finite(subject: Subject) -> bool:
     """Return whether `update` makes finite numbers of a gradient that is NaN."""
-    algorithm, size = subject.bare, subject.bare.size
-    context = Context(step_size=subject.settings["step_size"], noise=np.zeros(size), n_rows=N_ROWS)
+    algorithm, context = subject.bare, _context(subject)
     planned = algorithm.planned(np.arange(1), tuning=False)
     numbers = {name: values[0] for name, values in planned.items()}
     numbers |= algorithm.coefficients(context)
     state = algorithm.initial_state(_rng(), context)
-    outcome = _outcome(algorithm, state, numbers, slope=np.full(size, np.nan))
+    outcome = _outcome(algorithm, state, numbers, slope=np.full(algorithm.size, np.nan))
     return all(np.isfinite(x).all() for x in outcome)
 
 

@@ -99,7 +99,7 @@ class Algorithm(ABC):
 
     @property
     def can_optimize(self) -> bool:
-        """Whether it goes downhill, to a mode, where no noise is injected; False unless it says."""
+        """Whether the update descends to a mode where no noise is injected."""
         return False
 
     def initial_state(self, rng: np.random.Generator, context: Context) -> Mapping[str, Number]:

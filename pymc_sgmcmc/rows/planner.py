@@ -196,8 +196,10 @@ class Planner:
 
     def _refuse_axis(self, variable: TensorVariable, given: int | None) -> None:
         """Raise ValueError if an axis that the user gives cannot have rows."""
+        if given is None:
+            return
         shape = self._dependence.shape_of(self._term(variable))
-        if given is not None and given >= max(1, len(shape)):
+        if given >= max(1, len(shape)):
             raise ValueError(
                 f"rows={{{variable.name!r}: {given}}} cannot be honoured: the log-likelihood of "
                 f"{variable.name} has the shape {tuple(map(int, shape))}, and no axis {given}. "

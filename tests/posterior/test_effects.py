@@ -186,9 +186,10 @@ def marked(builds, slow=ALSO):
     """PyMC compiles the initial point of a Cholesky factor; CI has what is `slow`."""
 
     def marks(build):
-        return [pytest.mark.compiled] + [pytest.mark.statistics] * (build in slow)
+        own = [pytest.mark.compiled] * is_correlated(build)
+        return own + [pytest.mark.statistics] * (build in slow)
 
-    return [pytest.param(one, marks=marks(one)) if is_correlated(one) else one for one in builds]
+    return [pytest.param(one, marks=marks(one)) for one in builds]
 
 
 ALL = [*STANDARDIZED, *CENTRED]
@@ -275,10 +276,7 @@ OF_PRIOR = [one for one in ALL if one not in (exact_rows, *ALSO)]
 QUICK = [one_scale, centred, nested, correlated_by_group]
 
 
-@pytest.mark.parametrize("build", [
-    pytest.param(one, marks=[pytest.mark.compiled] * is_correlated(one)
-                 + [pytest.mark.statistics] * (one not in QUICK)) for one in OF_PRIOR
-])  # fmt: skip
+@pytest.mark.parametrize("build", marked(OF_PRIOR, [x for x in OF_PRIOR if x not in QUICK]))
 def test_second_derivatives_of_the_prior(build):
     target = target_of(build)
     (q,) = points(target)
