@@ -20,6 +20,7 @@ from pymc_sgmcmc.compile.compiling import compiling, one_at_a_time
 from pymc_sgmcmc.compile.elementwise_loops import CONTIGUOUS
 from pymc_sgmcmc.compile.fallback import plain_graph, plain_mode
 from pymc_sgmcmc.compile.few_operands import FEW_OPERANDS
+from pymc_sgmcmc.compile.inlined import INLINED
 from pymc_sgmcmc.compile.numba_scan_scalars import NUMBERS
 from pymc_sgmcmc.compile.pytensor_internals import (
     JITLinker,
@@ -215,6 +216,6 @@ def interpreting() -> Iterator[dict[str, Any]]:
 def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):
     """Return a function that runs in Python and NumPy: slow to call, but not compiled."""
     mode = Mode(linker="py", optimizer="fast_compile")
-    mode = mode.including(FEW_OPERANDS).excluding(*MULTIPLIED_OUT)
+    mode = mode.including(FEW_OPERANDS, INLINED).excluding(*MULTIPLIED_OUT)
     with one_at_a_time():
         return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.exceptions import AxisError
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.op import HasInnerGraph, Op
@@ -11,6 +12,7 @@ from pytensor.graph.traversal import toposort
 
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.few_operands import has_too_many_operands
+from pymc_sgmcmc.compile.pytensor_internals import inner_graph
 
 __all__ = ["evaluate"]
 
@@ -48,9 +50,15 @@ def _node_by_node(graphs, given) -> list[np.ndarray]:
         inputs = [cell(x)[0] for x in node.inputs]
         for x in node.outputs:
             storage[x], computed[x] = [None], [False]
-        op = _own(node.op)
-        op.prepare_node(node, storage, computed, "py")
-        op.perform(node, inputs, [storage[x] for x in node.outputs])
+        if isinstance(node.op, OpFromGraph):  # it would compile its graph
+            inner = inner_graph(node.op)
+            found = _node_by_node(inner.outputs, dict(zip(inner.inputs, inputs, strict=True)))
+            for x, value in zip(node.outputs, found, strict=True):
+                storage[x][0] = value
+        else:
+            op = _own(node.op)
+            op.prepare_node(node, storage, computed, "py")
+            op.perform(node, inputs, [storage[x] for x in node.outputs])
         for x in node.outputs:
             computed[x][0] = True
         for x in node.inputs:

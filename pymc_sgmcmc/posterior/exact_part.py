@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from scipy.sparse import csr_array, diags_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
+from pymc_sgmcmc.compile.at_points import AtPoints, at_points
 from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.posterior.affine_maps import jacobians
@@ -79,6 +81,11 @@ class ExactPart:
         own = cut.predictors()
         return own if own.curvatures else None
 
+    def reads(self, storage: list) -> bool:
+        """Return whether it depends on the shared variable that has this storage."""
+        inputs = graph_inputs(self._energy.exact)
+        return any(x.container.storage is storage for x in inputs if isinstance(x, SharedVariable))
+
     def _depends(self, term) -> bool:
         return not set(self._energy.vars).isdisjoint(graph_inputs([term]))
 
@@ -100,21 +107,14 @@ class ExactPart:
 
     def gradients(self, points: Array) -> Array:
         """Return the gradients at `points`, (k, d)."""
-        floatX = pytensor.config.floatX
-        return np.array([self._function(q.astype(floatX))[0] for q in points])
+        return self._slopes(points)[0]
 
     def mean(self, points: Array) -> tuple[Vector, csr_array]:
         """Return the means over `points` (k, d) of the gradient, (d,), and of the Hessian."""
         self._reach_over_kinks(points)
-        energy, gradient = self._energy, np.zeros(points.shape[1])
-        curvatures: list[np.ndarray] = [np.zeros(())] * len(self._predictors)
-        for q in points:
-            slope, *found = self._function(q.astype(pytensor.config.floatX))
-            gradient += slope / len(points)
-            curvatures = [
-                sum_ + own / len(points) for sum_, own in zip(curvatures, found, strict=True)
-            ]
-        centre, sums = points.mean(axis=0), HessianSums(energy.vars, energy.sizes)
+        gradient = self.gradients(points).mean(axis=0)
+        curvatures = [found.mean(axis=0) for found in self._curvatures(points)]
+        centre, sums = points.mean(axis=0), HessianSums(self._energy.vars, self._energy.sizes)
         for own, blocks, curvature in zip(
             self._predictors, self._jacobians(centre), curvatures, strict=True
         ):
@@ -137,19 +137,18 @@ class ExactPart:
         """
         if not self.is_kinked:
             return
-        found = [self._at_kinks(q.astype(pytensor.config.floatX)) for q in points]
-        for k, reach in enumerate(self._reaches):
-            values, slopes = (np.array([own[2 * k + j] for own in found]) for j in (0, 1))
+        found = iter(self._at_kinks(points))
+        for reach, values, slopes in zip(self._reaches, found, found, strict=True):
             steepness = np.sqrt(np.mean(slopes**2))
             sds = np.std(values, axis=0)
             distance = np.where(sds > 0, sds, 1 / steepness if steepness > 0 else 1.0)
             reach.distance.set_value(distance.astype(reach.distance.dtype))
 
     @cached_property
-    def _at_kinks(self):
-        q = self._q()
+    def _at_kinks(self) -> AtPoints:
         graphs = [graph for reach in self._reaches for graph in (reach.value, reach.slope)]
-        return interpreted([q], self._energy.at(q, graphs))
+        q = self._q()
+        return at_points(q, self._energy.at(q, graphs), self._start)
 
     def _of_rest(self, q: Vector) -> csr_array:
         """Return the Hessian's rows and columns of `tied`, by differences of gradients."""
@@ -163,12 +162,16 @@ class ExactPart:
         return csr_array(diags_array(weight) @ found + found.T @ diags_array(weight))
 
     @cached_property
-    def _function(self):
+    def _slopes(self) -> AtPoints:
         q = self._q()
-        energy = self._energy
-        _, slope = self._alone(energy.exact).estimator()(q, {}, [])
+        _, slope = self._alone(self._energy.exact).estimator()(q, {}, [])
+        return at_points(q, [slope], self._start)
+
+    @cached_property
+    def _curvatures(self) -> AtPoints:
         stacks = [pt.stack(list(own.curvatures)) for own in self._predictors]
-        return interpreted([q], [slope, *energy.at(q, stacks)])
+        q = self._q()
+        return at_points(q, self._energy.at(q, stacks), self._start)
 
     @cached_property
     def _slope_of_rest(self):

@@ -178,9 +178,11 @@ class Target:
         check_total_sizes(self._given, self.model)
         lengths, watched = self.check_lengths(), self._watching()
         pairs = zip(watched, self._watched, strict=True)
-        if any(now is not before for (_, now), (_, before) in pairs):
+        changed = [storage for (storage, now), (_, before) in pairs if now is not before]
+        if changed:
             self.likelihoods.prove_again()
-            self.__dict__.pop("exact_part", None)
+            if "exact_part" in self.__dict__ and any(map(self.exact_part.reads, changed)):
+                del self.exact_part
             if self.near_anchor is not None:
                 self.near_anchor.forget()
         self._watched = watched

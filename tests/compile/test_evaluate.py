@@ -18,6 +18,14 @@ def test_a_sum_of_a_number_along_its_last_axis(axis):
     np.testing.assert_allclose(evaluate([2 * total], {x: np.array(3.0)}), [2 * np.log(3.0)])
 
 
+def test_an_operation_that_is_made_of_others():
+    """As a softmax is in PyTensor 3, which compiles its graph."""
+    x = pt.dvector()
+    values = np.array([0.3, -1.0, 2.0])
+    (found,) = evaluate([pt.special.softmax(x)], {x: values})
+    np.testing.assert_allclose(found, np.exp(values) / np.exp(values).sum())
+
+
 @pytest.mark.compiled
 def test_a_spatial_model_has_a_target():
     W = np.eye(5, k=1) + np.eye(5, k=-1)
