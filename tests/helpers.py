@@ -18,7 +18,8 @@ from pymc_sgmcmc._utils.metric import identity
 from pymc_sgmcmc.chain.at_rest import draw_rows
 from pymc_sgmcmc.chain.kernel import Kernel
 from pymc_sgmcmc.chain.moments import MOMENTS
-from pymc_sgmcmc.compile.backend import MULTIPLIED_OUT, Backend
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.in_python import MULTIPLIED_OUT
 from pymc_sgmcmc.dynamics.noise_rules import Heating
 from pymc_sgmcmc.posterior.batch_sources import Random
 from pymc_sgmcmc.posterior.gradient_estimator import Estimator

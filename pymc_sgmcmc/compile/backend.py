@@ -1,8 +1,7 @@
 """Compilation of graphs: C with a BLAS, Numba, or any PyTensor mode."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -12,15 +11,13 @@ from pytensor.graph.basic import Variable
 
 from pymc_sgmcmc._utils.validation import one_of
 from pymc_sgmcmc._utils.warn_user import warn_user
-from pymc_sgmcmc.compile.additions import is_plain, plainly, quiet_compiler, say_fallback
+from pymc_sgmcmc.compile.additions import is_plain, quiet_compiler, say_fallback
 from pymc_sgmcmc.compile.c_linker import OneFunction
 from pymc_sgmcmc.compile.c_loop import LOOP
 from pymc_sgmcmc.compile.c_subgraph import AS_ONE, as_one
-from pymc_sgmcmc.compile.compiling import compiling, one_at_a_time
+from pymc_sgmcmc.compile.compiling import compiling
 from pymc_sgmcmc.compile.elementwise_loops import CONTIGUOUS
 from pymc_sgmcmc.compile.fallback import plain_graph, plain_mode
-from pymc_sgmcmc.compile.few_operands import FEW_OPERANDS
-from pymc_sgmcmc.compile.inlined import INLINED
 from pymc_sgmcmc.compile.numba_scan_scalars import NUMBERS
 from pymc_sgmcmc.compile.pytensor_internals import (
     JITLinker,
@@ -34,8 +31,7 @@ from pymc_sgmcmc.compile.pytensor_internals import (
 from pymc_sgmcmc.compile.scatter_add import ADD_AT
 from pymc_sgmcmc.compile.sum_of_squares import SQUARE_SUMS
 
-__all__ = ["BACKENDS", "MULTIPLIED_OUT", "NUMBA_CODE", "Backend", "interpreted",
-           "interpreting", "register_numba_code_by_default"]  # fmt: skip
+__all__ = ["BACKENDS", "NUMBA_CODE", "Backend", "register_numba_code_by_default"]
 
 _log = logging.getLogger("pymc.sgmcmc")
 
@@ -46,9 +42,6 @@ NUMBA_CODE = [
 ]
 """Modules that tell Numba how to compile this package's operations. Other folders append theirs.
 Importing them takes seconds, so they are imported when Numba is first needed."""
-
-MULTIPLIED_OUT = "local_mul_canonizer", "local_greedy_distributor"
-"""Rewrites of products that take a third of the time on second derivatives, and save none."""
 
 _NO_COMPILER = (
     "PyTensor finds no C compiler, so backend='c' is not available and backend='numba' is used. "
@@ -204,18 +197,3 @@ class Backend:
         """Import the modules that Numba needs for this package's operations (takes seconds)."""
         if self.is_numba:
             _import_numba_code()
-
-
-@contextmanager
-def interpreting() -> Iterator[dict[str, Any]]:
-    """Leave our additions out, and yield `compile_kwargs` with which kernels run in Python."""
-    with plainly():
-        yield {"mode": Mode(linker="py", optimizer="fast_compile")}
-
-
-def interpreted(inputs: Sequence[Variable], outputs: Sequence[Variable]):
-    """Return a function that runs in Python and NumPy: slow to call, but not compiled."""
-    mode = Mode(linker="py", optimizer="fast_compile")
-    mode = mode.including(FEW_OPERANDS, INLINED).excluding(*MULTIPLIED_OUT)
-    with one_at_a_time():
-        return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")

@@ -10,8 +10,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.op import HasInnerGraph, Op
 from pytensor.graph.traversal import toposort
 
-from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.few_operands import has_too_many_operands
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.compile.pytensor_internals import inner_graph
 
 __all__ = ["evaluate"]

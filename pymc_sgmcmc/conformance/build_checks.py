@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytensor
 
-from pymc_sgmcmc.compile.backend import interpreting
+from pymc_sgmcmc.compile.in_python import interpreting
 from pymc_sgmcmc.conformance.report import Failed
 from pymc_sgmcmc.conformance.subject import Subject, begin, walk
 

@@ -12,7 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc._utils.values import equal_values
 from pymc_sgmcmc.chain.at_rest import draw_rows
 from pymc_sgmcmc.chain.kernel import arrays
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.conformance.models import N_ROWS, normal_posterior
 from pymc_sgmcmc.conformance.report import Failed, NotApplicable
 from pymc_sgmcmc.conformance.subject import Subject, begin

@@ -10,8 +10,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.warn_user import warn_user
-from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.full_data import minibatches
 from pymc_sgmcmc.model.row_axes import row_dim, value_of
 

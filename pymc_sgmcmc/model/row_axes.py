@@ -7,7 +7,7 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 
 __all__ = ["FEW_ROWS", "number_of_rows", "row_dim", "value_of"]
 

@@ -7,7 +7,7 @@ from pymc import Model
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.inspection import values_at
 
 __all__ = ["check_initial_point"]

@@ -7,7 +7,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor import NoneConst
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.full_data import has_total_size
 
 __all__ = ["check_total_sizes"]

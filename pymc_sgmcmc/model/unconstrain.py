@@ -12,7 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.flat import entry_name, places, shaped
 from pymc_sgmcmc._utils.inference_data import posterior_of
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.distributions.manifolds import FLAT, manifold_of
 from pymc_sgmcmc.model.full_data import full_data
 

@@ -10,7 +10,7 @@ from pymc import Model
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_sgmcmc._utils.flat import shaped
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.model.unconstrain import FlatDraws, Unconstrain
 from pymc_sgmcmc.results.exact_gradients import ExactGradients

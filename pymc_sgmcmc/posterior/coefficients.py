@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.posterior.affine_maps import Block, jacobians
 from pymc_sgmcmc.posterior.differences import MOST, difference_columns
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph

@@ -19,8 +19,8 @@ from scipy.sparse import csr_array, diags_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.compile.at_points import AtPoints, at_points
-from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.posterior.affine_maps import jacobians
 from pymc_sgmcmc.posterior.differences import MOST, difference_columns
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph

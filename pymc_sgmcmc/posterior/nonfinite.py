@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.flat import shaped
 from pymc_sgmcmc._utils.text import listed
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.inspection import values_at
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.target import Target

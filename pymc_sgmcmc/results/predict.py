@@ -17,7 +17,7 @@ from pymc_sgmcmc._utils.context import model_of
 from pymc_sgmcmc._utils.inference_data import at_draws, evenly, posterior_of, with_draws
 from pymc_sgmcmc._utils.progress_bar import with_bar
 from pymc_sgmcmc._utils.validation import natural, positive
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.full_data import full_data
 from pymc_sgmcmc.model.new_data import NewData
 from pymc_sgmcmc.results.per_draw import check_memory, labelled

@@ -12,7 +12,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.row_axes import value_of
 from pymc_sgmcmc.rows.dependence import Dependence
 

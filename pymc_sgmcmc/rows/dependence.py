@@ -9,7 +9,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.model.row_axes import value_of
 
 __all__ = ["Dependence"]

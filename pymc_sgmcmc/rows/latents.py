@@ -16,7 +16,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.warn_user import warn_user
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.rows.model_terms import ModelTerms
 
 __all__ = ["rows_per_entry", "warn_about_row_latents"]

@@ -10,7 +10,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.distributions.manifolds import manifold_of
 from pymc_sgmcmc.rows.groups import RowGroup
 from pymc_sgmcmc.rows.selection import NotByRow

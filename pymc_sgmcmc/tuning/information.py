@@ -13,8 +13,8 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc._utils.types import Vector
-from pymc_sgmcmc.compile.backend import interpreted
 from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.posterior.effects import Effects, ScaledEffects, Values, inform
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.find_effects import centred_effects

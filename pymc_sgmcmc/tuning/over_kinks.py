@@ -11,7 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 
 from pymc_sgmcmc._utils.types import Vector
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.posterior.predictors import Reach
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.adam import adam

@@ -9,9 +9,10 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.link.c.basic import CLinker
 
-from pymc_sgmcmc.compile.backend import Backend, interpreted
+from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.c_subgraph import Call
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.compile.take_rows import take_rows
 
 pytestmark = pytest.mark.additions

@@ -11,7 +11,7 @@ from pytensor.graph.replace import _vectorize_node
 
 from pymc_sgmcmc.compile import at_points as room
 from pymc_sgmcmc.compile.at_points import at_points
-from pymc_sgmcmc.compile.backend import interpreted
+from pymc_sgmcmc.compile.in_python import interpreted
 
 pytestmark = pytest.mark.unit
 

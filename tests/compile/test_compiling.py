@@ -18,11 +18,12 @@ from pytensor.scalar import sub
 
 from pymc_sgmcmc import SGLD
 from pymc_sgmcmc.compile.additions import SAID, our_rewriter
-from pymc_sgmcmc.compile.backend import FASTER_C, Backend, interpreted
+from pymc_sgmcmc.compile.backend import FASTER_C, Backend
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
 from pymc_sgmcmc.compile.compiling import compiling, one_at_a_time
 from pymc_sgmcmc.compile.elementwise_loops import Contiguous
 from pymc_sgmcmc.compile.evaluate import evaluate
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.compile.scatter_add import AddAt
 from pymc_sgmcmc.compile.take_rows import take_rows

@@ -10,9 +10,10 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.scan.op import Scan
 
-from pymc_sgmcmc.compile.backend import Backend, interpreted
+from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.c_loop import Loop
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from pymc_sgmcmc.compile.take_rows import take_rows
 from tests.tiers import statistics_but

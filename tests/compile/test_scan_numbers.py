@@ -9,8 +9,9 @@ import pytest
 from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
-from pymc_sgmcmc.compile.backend import Backend, interpreted
+from pymc_sgmcmc.compile.backend import Backend
 from pymc_sgmcmc.compile.compiled_graph import CompiledGraph
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.compile.pytensor_versions import scan
 from tests.tiers import statistics_but
 

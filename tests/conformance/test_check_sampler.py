@@ -248,7 +248,7 @@ OF_A_CHAIN = {
     "hides infinity": (HidesInfinity(), "divergences"),
     "double precision only": (DoublePrecisionOnly(), "float32"),
 }
-QUICK = ["without a name", "hides infinity"]
+QUICK = ["without a name"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

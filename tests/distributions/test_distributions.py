@@ -15,7 +15,8 @@ from scipy.special import gammaln, ive, logsumexp
 from scipy.stats import kstest, vonmises
 
 import pymc_sgmcmc.distributions.numba_code  # noqa: F401
-from pymc_sgmcmc.compile.backend import Backend, interpreted
+from pymc_sgmcmc.compile.backend import Backend
+from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.distributions import (
     OffManifoldError,
     RootDirichlet,

@@ -88,7 +88,9 @@ def test_steps_that_are_built_one_after_the_other_are_not_mixed_up():
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("integrator", statistics_but(["symmetric"], INTEGRATORS[1:]))
-@pytest.mark.parametrize("diffusion", ["metric", FRICTION], ids=["metric", "vector"])
+@pytest.mark.parametrize(
+    "diffusion", ["metric", pytest.param(FRICTION, marks=pytest.mark.statistics, id="vector")]
+)
 @pytest.mark.parametrize("mass", statistics_but(["auto"], ["auto", 3.7]))
 def test_santa(integrator, diffusion, mass):
     """While the metric moves, at changing temperatures, and in refinement."""
@@ -238,7 +240,7 @@ def test_ornstein_uhlenbeck_step_keeps_its_digits():
     """Through zero and in both signs: the variance (1 - exp(-2 x h)) / x by its Taylor series."""
     import pytensor.tensor as pt
 
-    from pymc_sgmcmc.compile.backend import interpreted
+    from pymc_sgmcmc.compile.in_python import interpreted
     from pymc_sgmcmc.dynamics.splittings import ornstein_uhlenbeck
 
     magnitudes = np.geomspace(1e-14, 3e-3, 60)

@@ -194,8 +194,7 @@ def marked(builds, slow=ALSO):
 
 ALL = [*STANDARDIZED, *CENTRED]
 BUILDS = marked(ALL)
-BUT_THREES = marked(ALL, [*ALSO, correlated_in_threes])
-"""Derivatives of effects in threes follow from those in pairs, and of coefficients."""
+CORRELATED = list(filter(is_correlated, ALL))
 OF_COEFFICIENTS = [scales_of_coefficients, spectrum, correlated_in_threes]
 
 
@@ -217,7 +216,7 @@ def test_effects_are_found(build):
     assert {type(own) for own in effects} == {kind}
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", marked(ALL, [*ALSO, correlated_by_group]))
 def test_the_density_is_that_of_the_model_with_the_jacobian(build):
     target, (q,) = target_of(build), points(target_of(build))
     change = target.centring
@@ -230,7 +229,7 @@ def test_the_density_is_that_of_the_model_with_the_jacobian(build):
     np.testing.assert_allclose(target.value_and_gradient(q)[0], expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("build", marked(ALL, list(filter(is_correlated, ALL))))
+@pytest.mark.parametrize("build", marked(ALL, CORRELATED))
 def test_the_gradient(build):
     target, (q,) = target_of(build), points(target_of(build))
     expected = differences(lambda at: target.value_and_gradient(at)[0], q)
@@ -238,7 +237,7 @@ def test_the_gradient(build):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("build", BUT_THREES)
+@pytest.mark.parametrize("build", marked(ALL, [*ALSO, *CORRELATED]))
 def test_second_derivatives_of_rows(build):
     """They are sparse and exact; those in coefficients are looked at below."""
     target = target_of(build)
@@ -273,7 +272,7 @@ def test_derivatives_of_coefficients(build):
 
 
 OF_PRIOR = [one for one in ALL if one not in (exact_rows, *ALSO)]
-QUICK = [one_scale, centred, nested, correlated_by_group]
+QUICK = [one_scale, centred]
 
 
 @pytest.mark.parametrize("build", marked(OF_PRIOR, [x for x in OF_PRIOR if x not in QUICK]))

@@ -50,7 +50,7 @@ def beside_an_exact_likelihood():
 
 MODELS = [
     centred, student, nested, scales_by_column, beside_an_exact_likelihood,
-    pytest.param(with_a_simplex, marks=pytest.mark.compiled),
+    pytest.param(with_a_simplex, marks=pytest.mark.statistics),
 ]  # fmt: skip
 
 

@@ -354,7 +354,10 @@ LIKELIHOODS = [
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize(
+    "likelihood",
+    statistics_but([one for one in LIKELIHOODS if one is not multivariate_normal], LIKELIHOODS),
+)
 def test_likelihood(likelihood):
     with pm.Model() as model:
         likelihood(pm.Normal("mu"))

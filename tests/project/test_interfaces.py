@@ -20,7 +20,6 @@ from pymc_sgmcmc.rows.readers import stand_for
 from pymc_sgmcmc.tuning.locate import Located
 from pymc_sgmcmc.tuning.tuned import Tuned
 from tests.helpers import INTERPRETED, simple_tuner
-from tests.tiers import statistics_but
 
 N = 10
 X = np.random.default_rng(0).normal(size=N)
@@ -142,8 +141,8 @@ def test_a_metric_of_another_form():
     np.testing.assert_allclose(found[1], L.T @ g)
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("settings", statistics_but([{"batch_size": 8}], [{"batch_size": 8}, {}]))
+@pytest.mark.statistics
+@pytest.mark.parametrize("settings", [{"batch_size": 8}, {}])
 def test_draws_with_a_metric_of_another_form_are_those_of_the_same_dense_one(settings):
     found = []
     for metric in (STRETCHED, Dense(L)):

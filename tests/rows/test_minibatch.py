@@ -389,7 +389,7 @@ def test_beside_a_gibbs_sampler_on_the_full_data():
     assert (draws(idata, "z").mean(axis=(0, 1))[:60] < 0.5).mean() > 0.9
 
 
-@pytest.mark.compiled
+@pytest.mark.statistics
 def test_our_step_on_the_full_model_in_a_sample_of_the_minibatch_model():
     model = regression(True)
     with model:

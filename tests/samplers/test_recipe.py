@@ -201,7 +201,7 @@ def test_sgrhmc_refuses(wrong, error, match):
 
 def test_the_term_of_each_kind_of_block_by_differences():
     """sum_j d block_ij / d z_j, for every shape that a block may have."""
-    from pymc_sgmcmc.compile.backend import interpreted
+    from pymc_sgmcmc.compile.in_python import interpreted
     from pymc_sgmcmc.dynamics.block_matrices import divergence
 
     vector, scalar = pt.dvector("vector"), pt.dscalar("scalar")

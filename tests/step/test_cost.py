@@ -1,7 +1,5 @@
 """What would make a step slow without making it wrong."""
 
-import subprocess
-import sys
 import tracemalloc
 from types import SimpleNamespace
 
@@ -174,15 +172,8 @@ def test_no_step_checks_parameters_or_supports(model):
     assert not any(isinstance(node.op, All) for node in loop.maker.fgraph.apply_nodes)
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize(
-    ("backend", "summed"),
-    [
-        ("c", 2),
-        pytest.param("c", SUMMED, marks=pytest.mark.statistics),
-        pytest.param("numba", 2, marks=pytest.mark.statistics),
-    ],
-)
+@pytest.mark.statistics
+@pytest.mark.parametrize(("backend", "summed"), [("c", 2), ("c", SUMMED), ("numba", 2)])
 def test_nothing_is_compiled_while_sampling(model, backend, summed, monkeypatch):
     """With `summed` 2 a kernel has two functions, of which one is all that it has otherwise."""
     monkeypatch.setattr("pymc_sgmcmc.step.assembly.SUMMED", summed)
@@ -296,15 +287,3 @@ def test_trajectories_are_summed_once_a_draw_whatever_the_blocks(sampler, monkey
     parts = run()
     assert whole.steps == parts.steps == 6
     np.testing.assert_allclose(parts.sums, whole.sums)
-
-
-@pytest.mark.compiled
-def test_importing_the_package_imports_nothing_slow_beside_pymc():
-    """It may add 0.2 s; Numba, ArviZ and SciPy's statistics would add seconds."""
-    slow = ("numba", "arviz", "matplotlib", "scipy.stats", "scipy.special")
-    code = (
-        "import sys, pymc; before = set(sys.modules); import pymc_sgmcmc; "
-        f"print([name for name in {slow} if name in set(sys.modules) - before])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -23,7 +23,6 @@ from pymc_sgmcmc.tuning.gradient_noise import Gradient, measure_noise
 from pymc_sgmcmc.tuning.locate import Located, locate
 from pymc_sgmcmc.tuning.reach import within_reach
 from tests.helpers import INTERPRETED, unit_coordinates
-from tests.tiers import statistics_but
 
 N = 300
 rng = np.random.default_rng(0)
@@ -333,8 +332,8 @@ def test_a_jittered_start_that_leads_nowhere_is_left(monkeypatch, caplog):
     assert "the chain starts anew, from another point. nowhere" in caplog.text
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("batches", statistics_but(["blocks"], ["random", "blocks"]))
+@pytest.mark.statistics
+@pytest.mark.parametrize("batches", ["random", "blocks"])
 def test_tuned_batches_follow_the_data(batches):
     with pm.Model(coords={"row": range(N)}):
         x, y = pm.Data("x", X, dims="row"), pm.Data("y", Y, dims="row")

@@ -77,6 +77,7 @@ def test_the_search_is_repeated_from_where_the_chain_fell():
     assert tuned.searches == 2 and tuned.window.index == 2
 
 
+@pytest.mark.statistics
 def test_searches_have_an_end():
     r = np.random.default_rng(4)
     tuner, tuned = started(r, 2)
