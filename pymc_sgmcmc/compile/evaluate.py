@@ -12,6 +12,7 @@ from pytensor.graph.traversal import toposort
 
 from pymc_sgmcmc.compile.few_operands import has_too_many_operands
 from pymc_sgmcmc.compile.in_python import interpreted
+from pymc_sgmcmc.compile.numpy_functions import by_numpy
 from pymc_sgmcmc.compile.pytensor_internals import inner_graph
 
 __all__ = ["evaluate"]
@@ -68,8 +69,8 @@ def _node_by_node(graphs, given) -> list[np.ndarray]:
 
 
 def _own(op: Op) -> Op:
-    """Return an operation that may be performed: an inner graph is compiled, and so rewritten.
+    """Return an operation that may be performed, soon: an inner graph is compiled, and rewritten.
 
     A scan would keep the rewritten graph, of which no gradient can be taken.
     """
-    return op.clone() if isinstance(op, HasInnerGraph) else op
+    return op.clone() if isinstance(op, HasInnerGraph) else by_numpy(op)

@@ -15,6 +15,7 @@ from pymc_sgmcmc.compile.additions import plainly
 from pymc_sgmcmc.compile.compiling import one_at_a_time
 from pymc_sgmcmc.compile.few_operands import FEW_OPERANDS
 from pymc_sgmcmc.compile.inlined import INLINED
+from pymc_sgmcmc.compile.numpy_functions import NUMPY_FUNCTIONS
 from pymc_sgmcmc.compile.pytensor_internals import Mode
 
 __all__ = ["MULTIPLIED_OUT", "interpreted", "interpreting", "simplified"]
@@ -23,9 +24,9 @@ MULTIPLIED_OUT = "local_mul_canonizer", "local_greedy_distributor"
 """Rewrites of products that take a third of the time on second derivatives, and save none."""
 
 
-def _mode(optimizer: str) -> Mode:
+def _mode(optimizer: str, *more: str) -> Mode:
     mode = Mode(linker="py", optimizer=optimizer)
-    return mode.including(FEW_OPERANDS, INLINED).excluding(*MULTIPLIED_OUT)
+    return mode.including(FEW_OPERANDS, INLINED, *more).excluding(*MULTIPLIED_OUT)
 
 
 def interpreted(
@@ -33,7 +34,7 @@ def interpreted(
 ) -> Function:
     """Return a function that runs in Python; `optimizer`: "merge" for what is `simplified`."""
     with one_at_a_time():
-        mode = _mode(optimizer)
+        mode = _mode(optimizer, NUMPY_FUNCTIONS)
         return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
 
 
