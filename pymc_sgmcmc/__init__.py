@@ -151,7 +151,9 @@ def __getattr__(name: str) -> Any:
             value = getattr(import_module(f"{__name__}.{module}"), name)
             globals()[name] = value  # the next time, this function is not called
             return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    near = [known for known in __dir__() if known.lower() == name.lower()]
+    hint = f": did you mean {near[0]}?" if near else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

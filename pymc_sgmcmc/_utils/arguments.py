@@ -106,12 +106,26 @@ class CheckedArguments:
         return make(cls, *args, **kwargs)
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("callback", "chains", "cores", "draws", "initvals", "progressbar", "random_seed", "tune"),
+        "pass it to pm.sample.",
+    ),
+    "target_accept": "NUTS has it. Here bias_tolerance says how long steps may be.",
+    "max_treedepth": "NUTS has it. Here steps_per_draw is the length of a trajectory.",
+    "learning_rate": "did you mean step_size?",
+}
+"""What to do with arguments that are known from other places, by name."""
+
+
 def refuse_unknown(where: str, given: Mapping[str, Any], known: list[str]) -> None:
     """Raise TypeError if a name in `given` is not one of the `known` arguments."""
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}."
+            hint = _ELSEWHERE.get(name)
+            if hint is None:
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}."
             raise TypeError(f"{where}() takes no argument {name!r}: {hint}")
 
 

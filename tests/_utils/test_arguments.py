@@ -157,6 +157,8 @@ def test_bad_parameters_of_distributions(name):
     [
         (lambda: SGNHT(stepsize=0.1), "SGNHT.. takes no argument 'stepsize': did you mean step_s"),
         (lambda: SGHMC(frictoin=1.0), "'frictoin': did you mean friction"),
+        (lambda: SGNHT(draws=10), "'draws': pass it to pm.sample"),
+        (lambda: SGNHT(target_accept=0.9), "'target_accept': NUTS has it. Here bias_tolerance"),
         (lambda: PSGLD(xyz=1.0), "takes no argument 'xyz': it takes vars, decay"),
         (lambda: check(None, progresbar=True), "check.. takes no .*did you mean progressbar"),
         (lambda: ksd(), r"ksd\(\): missing a required argument: 'idata'"),

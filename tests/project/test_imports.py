@@ -29,8 +29,10 @@ def test_all_names_are_there():
         assert getattr(pymc_sgmcmc, name) is not None
     assert set(pymc_sgmcmc.__all__) <= set(dir(pymc_sgmcmc))
     assert pymc_sgmcmc.__version__ == version("pymc_sgmcmc")
-    with pytest.raises(AttributeError, match="no attribute 'SGLDD'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'SGLDD'$"):
         pymc_sgmcmc.SGLDD
+    with pytest.raises(AttributeError, match="no attribute 'sgnht': did you mean SGNHT"):
+        pymc_sgmcmc.sgnht
 
 
 def test_sampling_needs_none_of_them_and_nothing_slow_beside_pymc():
