@@ -60,13 +60,13 @@ class SparseFactor(Metric):
     def times(self, z: Operand) -> Operand:
         z = self.lengths * z
         if isinstance(z, np.ndarray):
-            return self._solved(z, "T")[..., self.rows]
+            return self._solved(z.T, "T")[self.rows].T
         return transposed_solve(self.entries, self.columns, self.starts, z)[self.rows]
 
     def pull(self, gradient: Operand) -> Operand:
-        ordered = gradient[..., self.order]
         if isinstance(gradient, np.ndarray):
-            return self.lengths * self._solved(ordered, "N")
+            return self.lengths * self._solved(gradient.T[self.order], "N").T
+        ordered = gradient[..., self.order]
         return self.lengths * lower_solve(self.entries, self.columns, self.starts, ordered)
 
     def solve(self, difference: Array) -> Array:
@@ -98,12 +98,31 @@ class SparseFactor(Metric):
         return csr_array((self.entries, self.columns, self.starts), shape=shape)
 
     @cached_property
-    def _solver(self) -> SuperLU:
-        return _without_pivoting(csc_array(self._factor, dtype=np.float64))
+    def _parts(self) -> tuple[Vector, dict[str, csr_array], SuperLU | None]:
+        """The first rows of R, which are a diagonal, and the others: below it, and beside that.
+
+        Effects come first, and are divided by their diagonal. What is below it is there by rows, as
+        "N", and by columns, as "T": SciPy has fast products with several vectors for rows alone.
+        """
+        R, beside = csr_array(self._factor, dtype=np.float64), np.diff(self.starts) > 1
+        n = int(np.argmax(beside)) if beside.any() else len(beside)
+        rest = _without_pivoting(csc_array(R[n:, n:])) if n < len(beside) else None
+        below = csr_array(R[n:, :n])
+        return R.data[:n], {"N": below, "T": csr_array(below.T)}, rest
 
     def _solved(self, b: Array, transposed: str) -> Array:
-        """Return the solution of R x = b, or with "T" of R' x = b, for one b or several."""
-        return self._solver.solve(np.asarray(b, np.float64).T, transposed).T
+        """Return the solution of R x = b, or with "T" of R' x = b, for one b or for columns."""
+        diagonal, below, rest = self._parts
+        x = np.asarray(b, np.float64, order="C")
+        first, last = x[: len(diagonal)], x[len(diagonal) :]
+        if transposed == "N":
+            first = (first.T / diagonal).T
+            last = last - below["N"] @ first
+        if rest is not None:
+            last = rest.solve(last, transposed)
+        if transposed == "T":
+            first = ((first - below["T"] @ last).T / diagonal).T
+        return np.concatenate([first, last])
 
     def __getstate__(self) -> dict[str, Any]:
         names = (*self.arrays(), "scales")  # SciPy's solver cannot be pickled
