@@ -15,6 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
+from pymc_sgmcmc.compile.at_points import AtPoints, at_points
 from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.posterior.affine_maps import Block, jacobians
 from pymc_sgmcmc.posterior.differences import MOST, difference_columns
@@ -67,14 +68,17 @@ class CoefficientDerivatives:
             [csr_array(found.get(var, csr_array((size, n)))) for var, n in self._sizes()]
             for found, size in self._of_large(q)
         ]
-        of_small = difference_columns(self._values, q, self._small)
+        of_small = difference_columns(lambda at: self._values(at)[0], q, self._small)
         return csr_array(block_array([[whole], [block_array(blocks) + of_small]]))
 
     def _sizes(self) -> Sequence[tuple[TensorVariable, int]]:
         return [*zip(self._energy.vars, self._energy.sizes, strict=True)]
 
-    def _values(self, q: Vector) -> Array:
-        return np.concatenate([np.ravel(x) for x in self._energy.coefficients_at(q)])
+    @cached_property
+    def _values(self) -> AtPoints:
+        q, energy = self._q(), self._energy
+        values = pt.concatenate([x.ravel() for x in energy.coefficients])
+        return at_points(q, energy.at(q, [values]), np.zeros(energy.size))
 
     @cached_property
     def _by_entry(self) -> list[Predictors | None]:
@@ -92,10 +96,12 @@ class CoefficientDerivatives:
 
     @cached_property
     def _slopes(self) -> Callable[[Vector], list[Array]]:
-        energy = self._energy
-        q = pt.vector("q", dtype=pytensor.config.floatX, shape=(energy.size,))
+        q = self._q()
         graphs = [x for own in self._by_entry if own is not None for x in own.slopes]
-        return interpreted([q], energy.at(q, graphs))
+        return interpreted([q], self._energy.at(q, graphs))
+
+    def _q(self) -> TensorVariable:
+        return pt.vector("q", dtype=pytensor.config.floatX, shape=(self._energy.size,))
 
     def _of_large(self, q: Vector) -> list[tuple[dict[TensorVariable, Block], int]]:
         """Return the derivatives of each coefficient by variable, and its number of entries."""

@@ -13,22 +13,32 @@ __all__ = ["MOST", "difference_columns"]
 MOST = 64
 """Largest number of coordinates in which derivatives are differences."""
 
+NUMBERS = 2**20
+"""Numbers in the points at which values are taken at once."""
+
 
 def difference_columns(
-    function: Callable[[Vector], Array], q: Vector, coordinates: Sequence[int] | Vector
+    function: Callable[[Array], Array], q: Vector, coordinates: Sequence[int] | Vector
 ) -> csr_array:
-    """Return the derivatives of `function` (m,) at `q` (d,) in some coordinates: (m, d).
+    """Return the derivatives of `function` at `q` (d,) in some coordinates, (m, d).
 
-    The width is the cube root of the precision, at which rounding and the third derivative weigh
-    the same (Nocedal and Wright, Numerical Optimization, section 8.1).
+    `function`: of points (k, d), with values (k, m). The width is the cube root of the precision,
+    at which rounding and the third derivative weigh the same (Nocedal and Wright, Numerical
+    Optimization, section 8.1).
     """
-    floatX = pytensor.config.floatX
+    floatX, at = pytensor.config.floatX, np.asarray(coordinates, np.int64)
     width = np.finfo(floatX).eps ** (1 / 3)
-    columns = np.zeros((len(function(q)), len(coordinates)))
-    for k, j in enumerate(coordinates):
-        by = width * (1 + abs(q[j])) * (np.arange(len(q)) == j)
-        above, below = ((q + sign * by).astype(floatX) for sign in (1, -1))
-        columns[:, k] = (function(above) - function(below)) / (above[j] - below[j])
-    rows, of = np.nonzero(columns)
-    places = (rows, np.asarray(coordinates)[of])
-    return csr_array(coo_array((columns[rows, of], places), shape=(len(columns), len(q))))
+    found = [np.zeros((0, function(q[None]).shape[1]))] if not at.size else []
+    step = max(1, NUMBERS // len(q))  # of many long points, few at once
+    for own in (at[i : i + step] for i in range(0, len(at), step)):
+        rows = np.arange(len(own)), own
+        by = np.zeros((len(own), len(q)))
+        by[rows] = width * (1 + abs(q[own]))
+        above, below = (np.asarray(q + sign * by, floatX) for sign in (1, -1))
+        values = function(np.concatenate([above, below]))
+        change = values[: len(own)] - values[len(own) :]
+        found.append(change / (above[rows] - below[rows])[:, None])
+    columns = np.concatenate(found)
+    of, row = np.nonzero(columns)
+    places = (row, at[of])
+    return csr_array(coo_array((columns[of, row], places), shape=(columns.shape[1], len(q))))

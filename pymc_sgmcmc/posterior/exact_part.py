@@ -20,7 +20,6 @@ from scipy.sparse import csr_array, diags_array
 from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.compile.at_points import AtPoints, at_points
 from pymc_sgmcmc.compile.evaluate import evaluate
-from pymc_sgmcmc.compile.in_python import interpreted
 from pymc_sgmcmc.posterior.affine_maps import jacobians
 from pymc_sgmcmc.posterior.differences import MOST, difference_columns
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
@@ -174,9 +173,9 @@ class ExactPart:
         return at_points(q, self._energy.at(q, stacks), self._start)
 
     @cached_property
-    def _slope_of_rest(self):
+    def _slope_of_rest(self) -> AtPoints:
         q = self._q()
-        return interpreted([q], [self._alone(self._rest).estimator()(q, {}, [])[1]])
+        return at_points(q, [self._alone(self._rest).estimator()(q, {}, [])[1]], self._start)
 
     def _alone(self, terms: Sequence) -> EnergyGraph:
         return EnergyGraph(self._energy.vars, self._energy.shapes, terms, ())
