@@ -115,7 +115,7 @@ _ELSEWHERE = {
     "max_treedepth": "NUTS has it. Here steps_per_draw is the length of a trajectory.",
     "learning_rate": "did you mean step_size?",
 }
-"""What to do with arguments that are known from other places, by name."""
+"""Advice on arguments that belong elsewhere, by name."""
 
 
 def refuse_unknown(where: str, given: Mapping[str, Any], known: list[str]) -> None:

@@ -13,7 +13,7 @@ from pymc_sgmcmc._utils.types import Array, Vector
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.compile.in_python import interpreted, simplified
 
-__all__ = ["AtPoints", "at_points"]
+__all__ = ["NUMBERS", "AtPoints", "at_points"]
 
 NUMBERS = 2**17
 """Numbers in the points of one call, beside which the time of a call does not count."""

@@ -69,8 +69,8 @@ def _node_by_node(graphs, given) -> list[np.ndarray]:
 
 
 def _own(op: Op) -> Op:
-    """Return an operation that may be performed, soon: an inner graph is compiled, and rewritten.
+    """Return the operation to perform for `op`: NumPy's where PyTensor's is slow, a copy of a scan.
 
-    A scan would keep the rewritten graph, of which no gradient can be taken.
+    A scan would keep the graph that it rewrites, of which no gradient can be taken.
     """
     return op.clone() if isinstance(op, HasInnerGraph) else by_numpy(op)

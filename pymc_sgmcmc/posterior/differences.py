@@ -7,14 +7,12 @@ import pytensor
 from scipy.sparse import coo_array, csr_array
 
 from pymc_sgmcmc._utils.types import Array, Vector
+from pymc_sgmcmc.compile.at_points import NUMBERS
 
 __all__ = ["MOST", "difference_columns"]
 
 MOST = 64
 """Largest number of coordinates in which derivatives are differences."""
-
-NUMBERS = 2**20
-"""Numbers in the points at which values are taken at once."""
 
 
 def difference_columns(

@@ -145,9 +145,9 @@ class ExactPart:
 
     @cached_property
     def _at_kinks(self) -> AtPoints:
-        graphs = [graph for reach in self._reaches for graph in (reach.value, reach.slope)]
-        q = self._q()
-        return at_points(q, self._energy.at(q, graphs), self._start)
+        return self._of_vars(
+            [graph for reach in self._reaches for graph in (reach.value, reach.slope)]
+        )
 
     def _of_rest(self, q: Vector) -> csr_array:
         """Return the Hessian's rows and columns of `tied`, by differences of gradients."""
@@ -162,23 +162,25 @@ class ExactPart:
 
     @cached_property
     def _slopes(self) -> AtPoints:
-        q = self._q()
-        _, slope = self._alone(self._energy.exact).estimator()(q, {}, [])
-        return at_points(q, [slope], self._start)
+        return self._slope_of(self._energy.exact)
 
     @cached_property
     def _curvatures(self) -> AtPoints:
-        stacks = [pt.stack(list(own.curvatures)) for own in self._predictors]
-        q = self._q()
-        return at_points(q, self._energy.at(q, stacks), self._start)
+        return self._of_vars([pt.stack(list(own.curvatures)) for own in self._predictors])
 
     @cached_property
     def _slope_of_rest(self) -> AtPoints:
-        q = self._q()
-        return at_points(q, [self._alone(self._rest).estimator()(q, {}, [])[1]], self._start)
+        return self._slope_of(self._rest)
 
-    def _alone(self, terms: Sequence) -> EnergyGraph:
-        return EnergyGraph(self._energy.vars, self._energy.shapes, terms, ())
+    def _of_vars(self, graphs: Sequence) -> AtPoints:
+        """Return a function of points that returns graphs of the variables."""
+        q = self._q()
+        return at_points(q, self._energy.at(q, graphs), self._start)
+
+    def _slope_of(self, terms: Sequence) -> AtPoints:
+        """Return a function of points that returns the gradient of U with these terms alone."""
+        q, alone = self._q(), EnergyGraph(self._energy.vars, self._energy.shapes, terms, ())
+        return at_points(q, [alone.estimator()(q, {}, [])[1]], self._start)
 
     def _q(self):
         return pt.vector("q", dtype=pytensor.config.floatX, shape=(self._energy.size,))

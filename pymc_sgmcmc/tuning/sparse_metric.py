@@ -104,9 +104,9 @@ class SparseFactor(Metric):
         Effects come first, and are divided by their diagonal. What is below it is there by rows, as
         "N", and by columns, as "T": SciPy has fast products with several vectors for rows alone.
         """
-        R, beside = csr_array(self._factor, dtype=np.float64), np.diff(self.starts) > 1
-        n = int(np.argmax(beside)) if beside.any() else len(beside)
-        rest = _without_pivoting(csc_array(R[n:, n:])) if n < len(beside) else None
+        R = csr_array(self._factor, dtype=np.float64)
+        n = int(np.argmax(np.append(np.diff(self.starts) > 1, True)))
+        rest = _without_pivoting(csc_array(R[n:, n:])) if n < R.shape[0] else None
         below = csr_array(R[n:, :n])
         return R.data[:n], {"N": below, "T": csr_array(below.T)}, rest
 
