@@ -77,7 +77,8 @@ def assemble(
     warn_about_deterministics(model, target.model)
     minibatched, blocked = bool(target.groups), arguments.blocked
     warn_about_leftovers(model, vars, minibatched=minibatched, blocked=blocked)
-    warn_about_row_latents(target.model_terms, vars)
+    if not algorithm.has_accept_step:
+        warn_about_row_latents(target.model_terms, vars)
 
     if arguments.tunes_coordinates:
         target = over_kinks(informed(target))

@@ -20,6 +20,7 @@ def function_of(module, file):
 @pytest.mark.parametrize(
     ("module", "is_inside"),
     [("pymc_sgmcmc.rows.latents", True), ("pymc.sampling", True), ("pytensor", True),
+     ("contextlib", True),
      ("bambi.models", False), ("pymc_marketing", False)],
 )  # fmt: skip
 def test_the_innermost_line_that_is_not_ours(module, is_inside):

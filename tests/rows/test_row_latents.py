@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_sgmcmc.compile.backend
-from pymc_sgmcmc import SGNHT
+from pymc_sgmcmc import GMC, SGNHT
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.rows.latents import ROWS_PER_ENTRY, rows_per_entry, warn_about_row_latents
 from tests.helpers import INTERPRETED
@@ -99,4 +99,6 @@ def test_it_is_said_before_anything_is_compiled_and_not_of_another_step_method()
             warnings.simplefilter("always")
             with pytest.raises(RuntimeError, match="compiles"):
                 SGNHT([model["a"], model["s"]])
+            with pytest.raises(RuntimeError, match="compiles"):
+                GMC(step_size=0.1)  # which accepts or rejects, as NUTS does
     assert not [w for w in said if "latent variable of the rows" in str(w.message)]
