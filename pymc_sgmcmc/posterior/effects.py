@@ -5,15 +5,19 @@ where rows say little of a. Where z is sampled, the rows depend on t: a thin cur
 say much. With I the second derivative of the rows' energy in an effect, the coordinate
 
     w = z r                             where z is sampled
-    w = (a - m / (1 + t^2 I)) r / t     where a is sampled,     r^2 = (1 + t^2 I) / (1 + I),
+    w = (a - c - (m - c) / (1 + t^2 I)) r / t
+                                        where a is sampled,     r^2 = (1 + t^2 I) / (1 + I),
 
 has a conditional sd that does not depend on t, for each effect by itself. It is z where I is small,
 and the effect itself where I is large. This is the partially non-centred parametrisation
-of Papaspiliopoulos, Roberts and Sköld (2007, section 4), with weights that follow t. The posterior
-is the same whatever I is, which therefore may be a rough guess.
+of Papaspiliopoulos, Roberts and Sköld (2007, section 4), with weights that follow t. With the
+effect that the rows alone imply for c, its conditional mean does not depend on m and t either: that
+it did would be worse, the farther m is from zero. The posterior is the same whatever I and c are,
+which therefore may be rough guesses.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,7 +33,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.compile.evaluate import evaluate
 
-__all__ = ["CorrelatedEffects", "Effects", "ScaledEffects", "inform", "products_with"]
+__all__ = ["CorrelatedEffects", "Effects", "ScaledEffects", "inform", "products_with", "uninformed"]
 
 TINY = 1e-30
 """Scale, relative to others of the same variable, below which rows say nothing of an effect."""
@@ -40,10 +44,26 @@ FARTHEST = 3.0
 Values = Mapping[Any, np.ndarray]
 
 
-def inform(effects: "Effects", information: np.ndarray) -> None:
-    """Set I of `effects`; what is not finite counts as nothing known."""
+def inform(effects: "Effects", information: np.ndarray, implied: np.ndarray | None = None) -> None:
+    """Set I of `effects`, and c to what rows imply; what is not finite counts as nothing known."""
     known = np.where(np.isfinite(information), information, 0.0)
     effects.information.set_value(known.astype(effects.var.dtype))
+    if implied is not None and isinstance(effects, ScaledEffects) and effects.centre is not None:
+        centre = np.where(np.isfinite(implied), implied, effects.centre.get_value())
+        effects.centre.set_value(centre.astype(effects.var.dtype))
+
+
+@contextmanager
+def uninformed(effects: Sequence["Effects"]) -> Iterator[None]:
+    """Set I of all `effects` to zero, for a while."""
+    known = [own.information.get_value() for own in effects]
+    try:
+        for own, value in zip(effects, known, strict=True):
+            own.information.set_value(np.zeros_like(value))
+        yield
+    finally:
+        for own, value in zip(effects, known, strict=True):
+            own.information.set_value(value)
 
 
 class Effects(Protocol):
@@ -99,12 +119,15 @@ class ScaledEffects:
         t, which broadcasts with `var`: a function of other value variables.
     location : TensorVariable or None
         m; None: z is sampled.
+    centre : SharedVariable or None
+        c, of the shape of `var`, where there is a `location`.
     """
 
     var: TensorVariable
     information: SharedVariable
     scale: TensorVariable
     location: TensorVariable | None = None
+    centre: SharedVariable | None = None
 
     @property
     def parents(self) -> set[Variable]:
@@ -116,7 +139,13 @@ class ScaledEffects:
         root = pt.sqrt((1 + self._ratio) / (1 + self.information))
         if self.location is None:
             return self.var * root
-        return (self.var - self.location / (1 + self._ratio)) * (root / self.scale)
+        return (self.var - self._middle) * (root / self.scale)
+
+    @property
+    def _middle(self) -> TensorVariable:
+        """The effect where w is zero: c where rows know it well, and m where they do not."""
+        assert self.location is not None and self.centre is not None
+        return self.centre + (self.location - self.centre) / (1 + self._ratio)
 
     @property
     def log_jacobian(self) -> TensorVariable:
@@ -132,7 +161,7 @@ class ScaledEffects:
         z = self.var / pt.sqrt((1 + self._ratio) / (1 + self.information))
         if self.location is None:
             return {self.var: z}
-        return {self.var: self.location / (1 + self._ratio) + self.scale * z}
+        return {self.var: self._middle + self.scale * z}
 
     def deviations(self, values: Values) -> np.ndarray:
         (scale,) = evaluate([self.scale], values)

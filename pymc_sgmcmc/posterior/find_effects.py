@@ -48,7 +48,8 @@ def centred_effects(
             continue
         parameters = rv.owner.op.dist_params(rv.owner)
         location, scale = model.replace_rvs_by_values(list(parameters[-2:]))
-        own = ScaledEffects(var, _unknown(var, shape), scale, location)
+        centre = _zeros("centre", var, shape)
+        own = ScaledEffects(var, _unknown(var, shape), scale, location, centre)
         if values.intersection(graph_inputs([scale])) and values & own.parents <= set(vars):
             found.append(own)
     return found
@@ -84,8 +85,11 @@ def _is_shared(term: TensorVariable, var: TensorVariable, others: set[Any]) -> b
 
 
 def _unknown(var: TensorVariable, shape: tuple[int, ...]) -> SharedVariable:
-    name = f"information_{var.name}"
-    return pytensor.shared(np.zeros(shape, var.dtype), name=name, shape=shape)
+    return _zeros("information", var, shape)
+
+
+def _zeros(name: str, var: TensorVariable, shape: tuple[int, ...]) -> SharedVariable:
+    return pytensor.shared(np.zeros(shape, var.dtype), name=f"{name}_{var.name}", shape=shape)
 
 
 def _same(graphs: Sequence[Any]) -> Any:

@@ -5,7 +5,7 @@ The slope of a row's energy in its predictors x is about b + W x near the anchor
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import permutations
 from typing import TypeAlias
@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from pymc_sgmcmc.posterior.coefficients import CoefficientDerivatives
+from pymc_sgmcmc.posterior.effects import Effects, uninformed
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.evaluation import Evaluation
 from pymc_sgmcmc.posterior.row_hessian import Hessian, RowHessian
@@ -43,6 +44,8 @@ class NearAnchor:
         Returns the compiled functions of `energy`.
     lengths : function
         Returns the number of rows of each group.
+    effects : list of Effects
+        The effects that have coordinates of their own.
 
     Attributes
     ----------
@@ -55,10 +58,11 @@ class NearAnchor:
         energy: EnergyGraph,
         evaluation: Callable[[], Evaluation],
         lengths: Callable[[], np.ndarray],
+        effects: Sequence[Effects] = (),
     ):
         assert energy.predictors is not None
         self._energy, self._evaluation, self.lengths = energy, evaluation, lengths
-        self._predictors = energy.predictors
+        self._predictors, self._effects = energy.predictors, effects
         widths = [own.width for own in energy.predictors]
         self.is_kept = int(np.dot(lengths(), widths)) <= KEPT
         self.forget()
@@ -202,10 +206,15 @@ class NearAnchor:
 
     @cached_property
     def products(self) -> list[list[tuple[int, int]]]:
-        """Pairs (i, j) of predictors of each group that rows see as exp(x_i) x_j alone.
+        """Pairs (i, j) of predictors of each group: a logarithm of a scale, and what it multiplies.
 
-        They are found by slopes at random: that in x_i is x_j times that in x_j.
+        Rows see them as exp(x_i) x_j alone where nothing is known of effects. They are found by
+        slopes at random: that in x_i is x_j times that in x_j.
         """
+        with uninformed(self._effects):
+            return self._find_products()
+
+    def _find_products(self) -> list[list[tuple[int, int]]]:
         rng, found = np.random.default_rng(0), []
         for k, (own, n) in enumerate(zip(self._predictors, self.lengths(), strict=True)):
             derivatives = self.derivatives(

@@ -116,15 +116,18 @@ class Predictors:
         """Return the curvatures of rows, (n, len(pairs)), about as a positive matrix has them.
 
         `derivatives`: values, slopes and curvatures, as columns. `products`: pairs (i, j) such that
-        u depends on exp(x_i) x_j = t alone. Of its curvatures, u'' (dt/dx_i)^2 and u'' dt/dx_i
-        dt/dx_j stay, and u' d^2t/dx_i^2 and u' d^2t/dx_i dx_j go: t is affine in x_j alone. Of all
-        others, W_jk is at most the root of W_jj W_kk, and these are at least zero.
+        u depends on both through one number t alone, affine in x_j. Of its curvatures,
+        u'' (dt/dx_i)^2 and u'' dt/dx_i dt/dx_j stay, and u' d^2t/dx_i^2 and u' d^2t/dx_i dx_j go.
+        Of all others, W_jk is at most the root of W_jj W_kk, and these are at least zero.
         """
-        values, slopes, curvatures = np.split(derivatives, [len(self), 2 * len(self)], axis=1)
+        _, slopes, curvatures = np.split(derivatives, [len(self), 2 * len(self)], axis=1)
         W = dict(zip(self.pairs, curvatures.T.copy(), strict=True))
         for i, j in products:
-            W[i, i] -= values[:, j] * slopes[:, j]
-            W[min(i, j), max(i, j)] -= slopes[:, j]
+            known = slopes[:, j] != 0  # elsewhere u' is zero, and nothing has to go
+            ratio = np.divide(slopes[:, i], slopes[:, j], out=np.zeros(len(known)), where=known)
+            W[i, i] = np.where(known, ratio**2 * W[j, j], W[i, i])
+            pair = min(i, j), max(i, j)
+            W[pair] = np.where(known, ratio * W[j, j], W[pair])
         roots = [np.sqrt(np.maximum(W[j, j], 0)) for j in range(len(self))]
         for j, k in self.pairs:
             most = roots[j] * roots[k]

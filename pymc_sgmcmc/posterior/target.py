@@ -156,7 +156,9 @@ class Target:
         self.size = self.energy.size
         self.near_anchor = None
         if found is not None and self.groups:
-            self.near_anchor = NearAnchor(self.energy, lambda: self._evaluation, self.check_lengths)
+            self.near_anchor = NearAnchor(
+                self.energy, lambda: self._evaluation, self.check_lengths, self.centring.effects
+            )
 
     @property
     def initial(self) -> np.ndarray:

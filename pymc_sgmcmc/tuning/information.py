@@ -26,6 +26,9 @@ __all__ = ["informed"]
 PROBES, WIDTH = 4, 1e-2
 """Number of random directions in which second derivatives are measured, and a step along them."""
 
+LITTLE = 0.01
+"""Information on an effect, as a part of the mean, that does not tell where it is."""
+
 FEW = 20.0
 """Number of well-known effects below which their scale is not known well: its logarithm has an sd
 above 1 / sqrt(2 FEW), about 0.16, and centred effects are partially centred. So are those that have
@@ -51,8 +54,18 @@ def informed(target: Target) -> Target:
         # Measure anew, out of the funnel in which this measurement may be far off.
         return informed(target.partially_centred(needed))
     for one in own:
-        inform(one, found[one.var])
+        inform(one, found[one.var], _implied(values[one.var], slopes[one.var], found[one.var]))
     return target
+
+
+def _implied(value: np.ndarray, slope: np.ndarray, information: np.ndarray) -> np.ndarray:
+    """Return where rows alone have effects, from derivatives of their energy at a `value`.
+
+    By a step of Newton's method, of all together and then of each by itself.
+    """
+    of_all = np.sum(slope) / max(np.sum(information), 1e-300)
+    floor = LITTLE * np.mean(information)
+    return value - of_all - (slope - information * of_all) / (information + max(floor, 1e-300))
 
 
 def _is_tied(
@@ -146,8 +159,11 @@ def _gradient_of_exact_likelihoods(target: Target) -> Callable[[Vector], Vector]
 def _well_known(deviations: np.ndarray, information: np.ndarray) -> float:
     """Return the number of effects that rows know better than their prior: each counts up to 1.
 
-    Their one scale is estimated by moments (DerSimonian and Laird, 1986).
+    Their one scale is estimated by moments (DerSimonian and Laird, 1986), around their mean: that
+    of the model may not be found yet.
     """
+    total = max(np.sum(information), 1e-300)
+    deviations = deviations - np.sum(information * deviations) / total
     excess = np.sum(information * deviations**2) - np.count_nonzero(information)
-    ratio = max(0.0, excess / max(np.sum(information), 1e-300)) * information
+    ratio = max(0.0, excess / total) * information
     return float(np.sum((ratio / (1 + ratio)) ** 2))

@@ -19,16 +19,13 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.adam import PART, adam
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
 from pymc_sgmcmc.tuning.jumps import may_jump, own_sds, rows_that_pass, secants
-from pymc_sgmcmc.tuning.normal_approximation import Normal, nearest_normal
+from pymc_sgmcmc.tuning.normal_approximation import FAR, Normal, nearest_normal
 from pymc_sgmcmc.tuning.over_kinks import has_kinked_rows
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, unit_factor
 
 __all__ = ["Located", "Locator", "locate"]
 
 ROUNDS = 3
-
-FAR = 100.0
-"""Distance from the nearest normal, in sds of a coordinate, from which the search begins anew."""
 
 Energy = Callable[[Vector], tuple[float, Vector]]
 

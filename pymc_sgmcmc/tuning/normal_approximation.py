@@ -15,16 +15,17 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from pytensor.graph.traversal import graph_inputs
 from scipy.sparse import csr_array, diags_array
 
 from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.posterior.nonfinite import is_transformed
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.expanded_rows import ExpandedRows, is_finite
-from pymc_sgmcmc.tuning.rescaling import multiplies, products_of, rescaled
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, factor_of_sparse
 
-__all__ = ["Normal", "nearest_normal"]
+__all__ = ["FAR", "Normal", "nearest_normal"]
 
 AT_MEAN = 6, 10
 """Largest number of passes at the mean, until effects are found, and then scales of rows."""
@@ -49,6 +50,9 @@ CLOSE = 0.1
 
 NEAR = 1.0
 """Distance that is near enough: the draws of tuning do the rest."""
+
+FAR = 100.0
+"""Distance from which the search begins anew, elsewhere."""
 
 ON_LOG_SCALE = 1.0
 """Longest step of a logarithm or logit from one pass to the next."""
@@ -85,7 +89,7 @@ Expand: TypeAlias = Callable[[Vector, SparseFactor], ExpandedRows]
 def nearest_normal(target: Target, start: Vector, rng: np.random.Generator) -> Normal | None:
     """Search from `start` (d,); None if U or its Hessian is not finite there, or on the way.
 
-    `target` is structured. The search ends when it is near, or after a number of passes.
+    `target` is structured. The search ends when it is near, or `FAR`, or after a number of passes.
     """
     try:
         return _Search(target, rng).nearest(start)
@@ -107,7 +111,6 @@ class _Search:
         self._on_log_scale = is_transformed(target)
         half = rng.standard_normal((DRAWS, target.size))
         self._draws, self._one = np.concatenate([half, -half]), half[0]
-        self._products = products_of(target)
         rows = max(target.check_lengths())
         self._passes = int(np.clip(ROWS_READ / rows, *PASSES))
 
@@ -121,7 +124,7 @@ class _Search:
         slope = gradient + rows.gradient
         # A scale of effects has no mode: it stays until effects are found. Scales of rows have one.
         tied = np.ravel(abs(H - diags_array(H.diagonal())).sum(axis=1)) > 0
-        of_effects = self._on_log_scale & (tied | multiplies(self._target))
+        of_effects = self._on_log_scale & (tied | _multiplies(self._target))
         for self._held, most in zip((self._on_log_scale, of_effects), AT_MEAN, strict=True):
             now = replace(now, distance=np.inf)
             while now.passes < most and now.distance > NEAR:
@@ -129,32 +132,15 @@ class _Search:
                 now, rows, slope = self._towards(new, now, slope, self._at_mean)
                 if now.distance > last / 2:
                     break
-        now = self._rescaled(now)
+            if not now.distance < FAR:
+                return now
         rows = self._around(now.mean, now.metric)
         slope = self._slope(now.mean, now.metric) + rows.gradient
         while now.passes < self._passes:
-            new = self._rescaled(self._solve(rows, now))
-            now, rows, slope = self._towards(new, now, slope, self._around)
+            now, rows, slope = self._towards(self._solve(rows, now), now, slope, self._around)
             if now.distance < NEAR:
                 break
         return now
-
-    def _rescaled(self, now: Normal) -> Normal:
-        """Return `now` with scales moved against the effects that they multiply."""
-        draws = now.mean + now.metric.times(self._draws)
-        mean = rescaled(self._exact, self._products, now.mean, draws)
-        lengths = np.ones(len(mean))
-        for product in self._products:
-            lengths[product.effects] *= np.exp(
-                now.mean[product.log_scale] - mean[product.log_scale]
-            )
-        by = diags_array(1 / lengths)
-        return replace(
-            now,
-            mean=mean,
-            precision=csr_array(by @ now.precision @ by),
-            metric=now.metric.stretched(lengths),
-        )
 
     def _at_mean(self, q: Vector, metric: SparseFactor | None = None) -> ExpandedRows:
         return ExpandedRows.mean(q, [self._near.expand(q)])
@@ -244,3 +230,15 @@ def _shorter(step: Vector, before: Vector, after: Vector) -> float:
     """Return the part of `step` at which the slope is zero, by linear interpolation."""
     start, end = step @ before, step @ after
     return float(np.clip(start / (start - end), 0.1, 0.5)) if np.isfinite(end) else 0.25
+
+
+def _multiplies(target: Target) -> NDArray[np.bool_]:
+    """Return whether each coordinate is of a predictor that multiplies another, (d,)."""
+    assert target.energy.predictors is not None and target.near_anchor is not None
+    found, at = np.zeros(target.size, bool), target.energy.coordinates()
+    groups = zip(target.energy.predictors, target.near_anchor.products, strict=True)
+    for own, pairs in groups:
+        for var in graph_inputs([own.values[i] for i, _ in pairs]):
+            if var in at:
+                found[at[var]] = True
+    return found

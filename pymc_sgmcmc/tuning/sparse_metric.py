@@ -76,11 +76,6 @@ class SparseFactor(Metric):
     def scaled(self, by: Vector | Matrix) -> "SparseFactor":
         return replace(self, lengths=self.lengths * by)
 
-    def stretched(self, lengths: Vector) -> "SparseFactor":
-        """Return the metric of q times `lengths`, (d,)."""
-        by_entry = np.repeat(lengths[self.order], np.diff(self.starts))
-        return replace(self, entries=self.entries / by_entry)
-
     @cached_property
     def scales(self) -> Vector:
         total, rng = np.zeros(len(self.order)), np.random.default_rng(0)

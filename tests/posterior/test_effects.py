@@ -14,7 +14,7 @@ import pymc_sgmcmc.posterior.energy_graph
 import pymc_sgmcmc.posterior.find_effects
 import pymc_sgmcmc.posterior.target
 from pymc_sgmcmc.compile.backend import Backend
-from pymc_sgmcmc.posterior.effects import CorrelatedEffects, ScaledEffects
+from pymc_sgmcmc.posterior.effects import CorrelatedEffects, ScaledEffects, inform
 from pymc_sgmcmc.posterior.find_effects import centred_effects
 from pymc_sgmcmc.posterior.target import Target
 from tests.posterior.test_second_order import estimates, partition
@@ -170,7 +170,8 @@ def made(build):
             found = centred_effects(target.model, target.vars, target.shapes)
             target = target.partially_centred(found)
     for k, own in enumerate(target.centring.effects):
-        own.information.set_value(rng(k).gamma(1, 3, size=own.information.get_value().shape))
+        shape = own.information.get_value().shape
+        inform(own, rng(k).gamma(1, 3, size=shape), rng(k).normal(size=shape))
     return target
 
 
@@ -269,6 +270,35 @@ def test_derivatives_of_coefficients(build):
     if build is not spectrum:  # whose scale of rows has second derivatives of its own
         scale = np.abs(whole).max()
         np.testing.assert_allclose(H.toarray() + of_coefficients, whole, rtol=0, atol=1e-5 * scale)
+
+
+def predicted(build, values):
+    """Predictors of the rows of `build`, from values by name, and their curvatures."""
+    v = {name.removesuffix("_log__"): value for name, value in values.items()}
+    if build is one_scale:
+        return (v["m"] + np.exp(v["t"]) * v["z"])[GROUP], np.ones(N)
+    of_u = v["m"] + np.exp(v["tu"]) * v["u"][GROUP]
+    eta = of_u + (v["n"] + np.exp(v["tv"]) * v["v"][GROUP]) * X[:, 1]
+    p = 1 / (1 + np.exp(-eta))
+    return eta, p * (1 - p)
+
+
+@pytest.mark.parametrize("build", [one_scale, two_of_a_group])
+@pytest.mark.parametrize("known", [0.0, 1.0, 1e9])
+def test_the_gauss_newton_hessian_of_rows(build, known):
+    """J' C J, whatever is known of effects when products of scales and effects are found."""
+    target = made(build)
+    for own in target.centring.effects:
+        own.information.set_value(known * own.information.get_value())
+
+    def at(q):
+        named = target.energy.values_at(target.centring.values(q))
+        return predicted(build, {var.name: value for var, value in named.items()})
+
+    (q,) = points(target)
+    J = differences(lambda q: at(q)[0], q).T
+    found = target.near_anchor.expand(q)[1] + np.zeros((len(q), len(q)))
+    np.testing.assert_allclose(found, (J.T * at(q)[1]) @ J, rtol=0, atol=1e-6)
 
 
 OF_PRIOR = [one for one in ALL if one not in (exact_rows, *ALSO)]

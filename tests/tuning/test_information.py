@@ -6,6 +6,7 @@ import pytest
 from scipy.special import logsumexp
 
 from pymc_sgmcmc import SGNHT
+from pymc_sgmcmc.posterior.effects import inform
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning import adam
 from pymc_sgmcmc.tuning.information import informed
@@ -82,6 +83,54 @@ def test_centred_effects_that_are_not_known_change(deviation):
     """Their deviations are no larger than the noise of their means."""
     found = information(informed_target(centred(rows(2), deviation=deviation)))
     np.testing.assert_allclose(found["a"], np.bincount(rows(2)) / SIGMA**2, rtol=1e-3)
+
+
+def far_away(group):
+    """Effects that are not known well, 150 times their scale from zero."""
+    with pm.Model() as model:
+        a = pm.Normal("a", pm.Normal("m", 0, 200), pm.HalfNormal("t"), shape=G)
+        y = 150.0 + 0.01 * response(group)
+        pm.Normal("y", a[group], SIGMA, observed=y)
+    return model, y
+
+
+def test_effects_that_are_far_from_zero():
+    """Rows imply where they are, and that is not mistaken for a scale."""
+    group = rows(2)
+    model, y = far_away(group)
+    (own,) = informed_target(model).centring.effects
+    counts = np.bincount(group)
+    np.testing.assert_allclose(own.information.get_value(), counts / SIGMA**2, rtol=1e-3)
+    means = np.bincount(group, y) / counts
+    np.testing.assert_allclose(own.centre.get_value(), means, atol=0.05 * means.std())
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_conditional_law_of_a_coordinate(exact):
+    """Given location and scale: mean zero, and an sd that does not depend on them.
+
+    Not so if what rows imply is off: the comparison sees 1 % of 150.
+    """
+    group = rows(2)
+    model, y = far_away(group)
+    target = informed_target(model)
+    (own,) = target.centring.effects
+    at, counts = target.energy.coordinates(), np.bincount(group)
+    means = np.bincount(group, y) / counts
+    inform(own, counts / SIGMA**2, means if exact else 0.99 * means)
+    place = {var.name: where for var, where in at.items()}
+    slopes, curvatures = [], []
+    for m, log_t in [(0.0, -3.0), (150.0, -1.0), (300.0, 1.0)]:
+        q = np.zeros(target.size)
+        q[place["m"]], q[place["t_log__"]] = m, log_t
+        up, down = q.copy(), q.copy()
+        up[place["a"]], down[place["a"]] = 0.5, -0.5
+        of_up, of_down = (target.value_and_gradient(x)[1][place["a"]] for x in (up, down))
+        slopes.append((of_up + of_down) / 2)
+        curvatures.append(of_up - of_down)
+    np.testing.assert_allclose(curvatures, np.tile(curvatures[0], (3, 1)), rtol=1e-6)
+    # In sds, as the curvatures are about one.
+    assert (np.abs(slopes).max() < 1e-6) == exact
 
 
 def test_effects_with_a_fixed_scale_stay():

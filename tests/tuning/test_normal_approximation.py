@@ -1,4 +1,4 @@
-"""The nearest normal distribution, and scales that multiply effects."""
+"""The nearest normal distribution, and where its search leads."""
 
 from functools import cache
 
@@ -7,9 +7,10 @@ import pymc as pm
 import pytest
 
 import pymc_sgmcmc.posterior.target
+from pymc_sgmcmc.posterior.effects import inform
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.information import informed
 from pymc_sgmcmc.tuning.normal_approximation import nearest_normal
-from pymc_sgmcmc.tuning.rescaling import products_of, rescaled
 from tests.tiers import statistics_but
 
 N, G = 3000, 60
@@ -17,6 +18,9 @@ GROUP = np.random.default_rng(0).integers(G, size=N)
 X = np.random.default_rng(1).normal(size=(N, 2))
 EFFECTS = 0.5 * np.random.default_rng(2).normal(size=G)
 Y = np.random.default_rng(3).normal(0.3 + EFFECTS[GROUP] + X @ [0.7, -0.2])
+FEW = 6
+OF_FEW = GROUP % FEW
+Y_OF_FEW = np.random.default_rng(7).normal(np.array([-2.1, 0.4, -3.1, -0.1, 1.0, 2.5])[OF_FEW])
 B = np.random.default_rng(4).random(N) < 1 / (1 + np.exp(-EFFECTS[GROUP]))
 
 
@@ -35,14 +39,27 @@ def not_centred():
     pm.Bernoulli("y", logit_p=X @ pm.Normal("b", shape=2) + a[GROUP], observed=B)
 
 
+def few_centred():
+    a = pm.Normal("a", pm.Normal("m"), pm.HalfNormal("t"), shape=FEW)
+    pm.Normal("y", a[OF_FEW], pm.HalfNormal("s"), observed=Y_OF_FEW)
+
+
+def few_not_centred():
+    a = pm.HalfNormal("t") * pm.Normal("z", shape=FEW)
+    pm.Normal("y", a[OF_FEW], pm.HalfNormal("s"), observed=Y_OF_FEW)
+
+
 @cache
 def target_of(build):
-    """The target of a model, made once, with second derivatives whatever its size."""
+    """The target of a model, made once, as for a chain, with second derivatives at any size."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pymc_sgmcmc.posterior.target, "CURVED_FROM", 0)
         with pm.Model() as model:
             build()
-        target = Target(model, model.value_vars, batch_size=100, with_predictors=True)
+        of_model = Target(
+            model, model.value_vars, batch_size=100, with_predictors=True, partial_centring=True
+        )
+        target = informed(of_model)
     assert target.is_structured
     return target
 
@@ -119,45 +136,24 @@ def test_a_start_that_is_not_finite_is_said():
 
 
 @pytest.mark.compiled
-def test_scales_and_the_effects_that_they_multiply():
-    target = target_of(not_centred)
-    (product,) = products_of(target)
-    log_t, z = place(target, "t_log__"), place(target, "z")
-    assert product.log_scale == log_t
-    np.testing.assert_array_equal(product.effects, np.arange(z, z + G))
-    q = np.random.default_rng(5).normal(size=target.size)
-    for point in (q, product.moved(q, 0.7)):  # rows do not see the move
-        gradient = target.row_gradient(point, 0, np.arange(50))
-        assert abs(product.slope(gradient, point)) < 1e-9 * np.abs(gradient).sum()
-    products = [point[log_t] + np.log(np.abs(point[z])) for point in (q, product.moved(q, 0.7))]
-    np.testing.assert_allclose(products[0], products[1])
-    assert products_of(target_of(centred)) == []
-
-
-@pytest.mark.compiled
-def test_a_scale_is_moved_to_where_effects_have_sd_one():
-    """For z ~ N(0, 1), E z^2 is 1 but for the prior of the scale, HalfNormal(1)."""
-    target = target_of(not_centred)
-    products = products_of(target)
-    rng = np.random.default_rng(6)
-    log_t, z = place(target, "t_log__"), place(target, "z")
-    draws = rng.normal(size=(16, target.size)) * 0.05
-    draws[:, z : z + G] = 3.0 * rng.normal(size=(16, G))
-    draws[:, log_t] = np.log(0.1)
-    moved = rescaled(target.exact_part, products, draws.mean(axis=0), draws)
-    total = np.mean(np.sum(draws[:, z : z + G] ** 2, axis=1))
-    by = moved[log_t] - np.log(0.1)
-    # The derivative: t^2 e^(2a) - 1, of the prior of log t, less E z^2 e^(-2a), plus G.
-    assert abs(0.01 * np.exp(2 * by) - 1 - total * np.exp(-2 * by) + G) < 0.5
-    np.testing.assert_allclose(moved[z : z + G], draws.mean(axis=0)[z : z + G] * np.exp(-by))
-
-
-@pytest.mark.compiled
-def test_effects_that_rows_see_elsewhere_too_are_no_product():
-    def shared():
-        z = pm.Normal("z", shape=G)
-        a = pm.HalfNormal("t") * z
-        pm.Normal("y", a[GROUP], pm.math.exp(0.1 * z[GROUP]), observed=Y)
-
-    target = target_of(shared)
-    assert products_of(target) == []
+@pytest.mark.parametrize("factor", [0.1, 1.0, 1e60])
+@pytest.mark.parametrize("build", [few_centred, few_not_centred])
+def test_effects_are_found_where_the_guess_of_what_rows_say_is_wrong(build, factor):
+    """The coordinates depend on it, the posterior does not. Data may change after it was made."""
+    target = target_of(build)
+    (own,) = target.centring.effects
+    known = own.information.get_value()
+    assert ((known > 200) & (known < 1000)).all()  # 500 rows each, with a variance of 1
+    try:
+        inform(own, factor * known)
+        normal = found(target)
+    finally:
+        inform(own, known)
+    assert normal.distance < 1 and normal.passes < 15
+    values = target.energy.values_at(target.centring.values(normal.mean))
+    by_name = {var.name: value for var, value in values.items()}
+    effects = by_name["a"] if build is few_centred else np.exp(by_name["t_log__"]) * by_name["z"]
+    # Rows have sd 1 around them, and the prior hardly matters: see how many rows there are.
+    for k, effect in enumerate(effects):
+        rows = Y_OF_FEW[OF_FEW == k]
+        assert abs(effect - rows.mean()) < 1.5 / np.sqrt(len(rows))

@@ -95,13 +95,12 @@ def test_compiled_code_does_the_same(known):
     np.testing.assert_allclose(pull, metric.pull(given), rtol=1e-10)
 
 
-def test_lengths_scale_z_and_stretches_scale_q(known):
+def test_lengths_scale_z(known):
     _, metric = known
     rng = np.random.default_rng(3)
     by, z = rng.uniform(0.5, 2, size=(2, len(metric.order)))
     np.testing.assert_allclose(metric.scaled(by).times(z), metric.times(by * z))
     np.testing.assert_allclose(metric.scaled(by).solve(metric.times(z)), z / by)
-    np.testing.assert_allclose(metric.stretched(by).times(z), by * metric.times(z))
 
 
 def test_scales_and_leading_coordinates(known):
