@@ -115,6 +115,12 @@ class _Search:
         self._passes = int(np.clip(ROWS_READ / rows, *PASSES))
 
     def nearest(self, start: Vector) -> Normal | None:
+        # A scale of effects has no mode: it stays until effects are found. Scales of rows have one.
+        _, H = self._exact.mean(start[None])
+        tied = np.ravel(abs(H - diags_array(H.diagonal())).sum(axis=1)) > 0
+        of_effects = self._on_log_scale & (tied | _multiplies(self._target))
+        # One that begins too small keeps effects at zero; too large, it lets rows say where they are.
+        start = np.where(of_effects, np.maximum(start, self._target.initial), start)
         rows = self._at_mean(start)
         gradient, H = self._exact.mean(start[None])
         if not rows.is_finite or not is_finite(gradient, H):
@@ -122,18 +128,15 @@ class _Search:
         P = H + rows.hessian
         now = Normal(start, P, factor_of_sparse(P, self._target.energy.sizes), np.inf)
         slope = gradient + rows.gradient
-        # A scale of effects has no mode: it stays until effects are found. Scales of rows have one.
-        tied = np.ravel(abs(H - diags_array(H.diagonal())).sum(axis=1)) > 0
-        of_effects = self._on_log_scale & (tied | _multiplies(self._target))
         for self._held, most in zip((self._on_log_scale, of_effects), AT_MEAN, strict=True):
             now = replace(now, distance=np.inf)
             while now.passes < most and now.distance > NEAR:
                 last, new = now.distance, self._solve(rows, now, held=True)
                 now, rows, slope = self._towards(new, now, slope, self._at_mean)
+                if now.distance > max(last, FAR):
+                    return now
                 if now.distance > last / 2:
                     break
-            if not now.distance < FAR:
-                return now
         rows = self._around(now.mean, now.metric)
         slope = self._slope(now.mean, now.metric) + rows.gradient
         while now.passes < self._passes:
