@@ -165,7 +165,7 @@ class Planner:
         imputed: list[TensorVariable] | None = [] if self._apart else None
         rows, rest, few = BatchRows(n_rows, self._dependence, slice_of, imputed), None, 0
         try:
-            sliced = rows(term, axis)
+            sliced = rows.with_lengths(rows(term, axis))
             if imputed:
                 sliced, term, rest, few = self._without_imputed(rows, sliced, term, axis, imputed)
         except LatentRows as error:

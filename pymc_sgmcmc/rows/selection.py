@@ -5,7 +5,11 @@ from collections.abc import Callable, Generator
 from functools import singledispatch
 from typing import Any
 
+import pytensor.tensor as pt
 from pytensor.graph.op import Op
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import toposort
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_sgmcmc.rows.dependence import Dependence
@@ -88,6 +92,23 @@ class Selection(ABC):
                 if error is not None:
                     raise error
                 return result
+
+    def with_lengths(self, graph: TensorVariable) -> TensorVariable:
+        """Return `graph`, made of selections, with the other lengths of what they are made of.
+
+        The length of an axis that is not selected is that of the entries: an operation that does
+        not tell its shape would be computed of all, where a mean divides by it.
+        """
+        made = {x: (own, axis) for (x, axis), own in self._known.items()}
+        replacements = {}
+        for node in toposort([graph]):
+            if not isinstance(node.op, Shape | Shape_i) or node.inputs[0] not in made:
+                continue
+            (whole,), (own, axis) = node.inputs, made[node.inputs[0]]
+            shape = [(whole if k == axis else own).shape[k] for k in range(whole.type.ndim)]
+            is_one = isinstance(node.op, Shape_i)
+            replacements[node.outputs[0]] = shape[node.op.i] if is_one else pt.stack(shape)
+        return clone_replace(graph, replacements, rebuild_strict=False) if replacements else graph
 
 
 @singledispatch

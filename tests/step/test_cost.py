@@ -2,10 +2,12 @@
 
 import tracemalloc
 from types import SimpleNamespace
+from typing import ClassVar
 
 import cloudpickle
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
@@ -120,6 +122,31 @@ class Opaque(Op):
         return gradients
 
     pullback = lambda self, inputs, outputs, gradients: gradients  # noqa: E731
+
+
+class Unsized(Opaque):
+    """One that does not tell its shape, and remembers how many rows it has seen."""
+
+    seen: ClassVar[set[int]] = set()
+
+    def make_node(self, x):
+        return Apply(self, [x], [pt.dmatrix()])
+
+    def perform(self, node, inputs, outputs):
+        self.seen.add(len(inputs[0]))
+        super().perform(node, inputs, outputs)
+
+
+@pytest.mark.compiled
+def test_a_mean_of_a_row_does_not_compute_all_rows_for_their_length():
+    with pm.Model():
+        x = pm.Data("X", np.ones((N, 3)))
+        mean = pt.mean(Unsized()(x * pm.Normal("x")), axis=1)
+        pm.Normal("seen", mean, observed=np.ones(N))
+        step = SGLD(step_size=1e-4, batch_size=20)
+        Unsized.seen.clear()
+        sample(step, draws=3)
+    assert Unsized.seen == {20}
 
 
 class Undefined(Opaque, COp):
