@@ -20,6 +20,7 @@ from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.find_effects import centred_effects
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.adam import adam
+from pymc_sgmcmc.tuning.normal_approximation import FAR, nearest_normal
 
 __all__ = ["informed"]
 
@@ -46,7 +47,7 @@ def informed(target: Target) -> Target:
     if not own and not centred:
         return target
     with np.errstate(all="ignore"):
-        q = adam(target, target.initial, np.random.default_rng(0), rate=0.3)
+        q = _in_the_mass(target)
         values = target.energy.values_at(target.centring.values(q))
         slopes, found = _likelihood(target, q, centred, values)
         needed = [one for one in centred if _is_tied(one, values, slopes[one.var], found[one.var])]
@@ -56,6 +57,16 @@ def informed(target: Target) -> Target:
     for one in own:
         inform(one, found[one.var], _implied(values[one.var], slopes[one.var], found[one.var]))
     return target
+
+
+def _in_the_mass(target: Target) -> Vector:
+    """Return a point, (d,), where the posterior has mass, more or less."""
+    rng = np.random.default_rng(0)
+    q = adam(target, target.initial, rng, rate=0.3)
+    if not target.is_structured or target.energy.coefficients:
+        return q
+    found = nearest_normal(target, q, rng)
+    return q if found is None or found.distance > FAR else found.mean
 
 
 def _implied(value: np.ndarray, slope: np.ndarray, information: np.ndarray) -> np.ndarray:

@@ -119,7 +119,7 @@ class _Search:
         _, H = self._exact.mean(start[None])
         tied = np.ravel(abs(H - diags_array(H.diagonal())).sum(axis=1)) > 0
         of_effects = self._on_log_scale & (tied | _multiplies(self._target))
-        # One that begins too small keeps effects at zero; too large, it lets rows say where they are.
+        # One that begins too small keeps effects at zero; too large, it lets rows find them.
         start = np.where(of_effects, np.maximum(start, self._target.initial), start)
         rows = self._at_mean(start)
         gradient, H = self._exact.mean(start[None])
