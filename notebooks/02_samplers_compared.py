@@ -232,7 +232,8 @@ def plot_marginals(variable, label):
         ax.set(title=name, yticks=[])
         ax.spines["left"].set_visible(False)
     figure.supxlabel(label)
-    figure.suptitle("Blue: gradients (or densities) of all rows. Orange: of 64 rows", fontsize=10)
+    said = "Black: exact. Blue: gradients (or densities) of all rows. Orange: of 64 rows"
+    figure.suptitle(said, fontsize=10)
     plt.show()
 
 
@@ -414,7 +415,7 @@ def plot_paths(runs, columns, draws=300):
     """The first draws of the first chain of each sampler, joined by lines, over the modes."""
     rows = -(-len(runs) // columns)
     size = (3 * columns, 3.1 * rows)
-    _, axes = plt.subplots(rows, columns, figsize=size, sharex=True, sharey=True)
+    figure, axes = plt.subplots(rows, columns, figsize=size, sharex=True, sharey=True)
     for ax, (name, idata) in zip(axes.flat, runs.items(), strict=True):
         distance = float(idata.constant_data["spacing"])
         for where in np.ndindex(3, 3):
@@ -425,6 +426,8 @@ def plot_paths(runs, columns, draws=300):
         ax.plot(*path, ".", color=BLUE, ms=3, zorder=1)
         limits, ticks = (-distance - 4, distance + 4), [-distance, 0, distance]
         ax.set(title=name, aspect="equal", xlim=limits, ylim=limits, xticks=ticks, yticks=ticks)
+    said = f"Dots: {draws} draws of one chain, in order. Circles: 2 sds around each mode"
+    figure.suptitle(said, fontsize=10)
     plt.show()
 
 

@@ -263,6 +263,8 @@ for (name, case), color in zip(cases.items(), ["k", BLUE, GREEN, PINK, ORANGE], 
     ax.errorbar(
         case[2], abs(biases[name][:, 0]), 2 * biases[name][:, 1], fmt="o-", color=color, label=name
     )
+ax.text(0.085, 0.06, "first order", ha="right", va="bottom")
+ax.text(0.36, 0.022, "second order", ha="left", va="top")
 ax.set(xscale="log", yscale="log", xlabel="step size h", ylabel=r"|bias of $E\,q^2$|")
 ax.set_xticks([0.05, 0.1, 0.2, 0.5], ["0.05", "0.1", "0.2", "0.5"], minor=False)
 ax.minorticks_off()
@@ -358,12 +360,12 @@ for name, color in zip(plans, [ORANGE, BLUE, ORANGE, BLUE], strict=True):
         ax.loglog(LENGTHS, curve, style, color=color, label=f"{name.split(',')[0]}, {how}")
 for gamma, color, label in [(0.1, GREEN, "0.1"), (1 / 3, BLUE, "1/3"), (0.7, PINK, "0.7")]:
     axes[2].loglog(
-        LENGTHS, others[gamma], "s--", color=color, label=rf"$h_l \propto l^{{-{label}}}$"
+        LENGTHS, others[gamma], "s--", color=color, label=rf"$h_l \propto 1 / l^{{{label}}}$"
     )
-titles = ["bias", "mean square error", "bias of OBABO, other decays"]
+titles = ["|bias|", "mean square error", "|bias| of OBABO, other decays"]
 for ax, title in zip(axes, titles, strict=True):
     ax.set(title=title, xlabel="steps L")
-    ax.legend(frameon=False, fontsize=7)
+    ax.legend(frameon=False, fontsize=8)
 
 # %%
 for kind in ("fixed h", "decreasing h"):

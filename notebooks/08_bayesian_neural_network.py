@@ -305,10 +305,10 @@ def plain_numbers(axis):
 
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.6))
-titles = {"error": "test error (%)", "of a draw": "test error of the last draw (%)"}
-titles |= {"temperature": "temperature"}
+titles = {"error": "test error, draws averaged (%)", "of a draw": "test error, last draw (%)"}
+titles |= {"temperature": "kinetic temperature (right: 1)"}
 for (sampler, a), rows in table.groupby(level=["sampler", "a"]):
-    style = {"color": ORANGE if sampler == "SGHMC" else BLUE, "label": f"{sampler}, a = {a:g}"}
+    style = {"color": ORANGE if sampler == "SGHMC" else BLUE, "label": f"{sampler}, friction {a:g}"}
     style["linestyle"] = "--" if a == 0.01 else "-"
     etas = 1e7 * rows.index.get_level_values("eta").values
     rows = rows.replace(np.inf, np.nan)
@@ -316,11 +316,16 @@ for (sampler, a), rows in table.groupby(level=["sampler", "a"]):
         ax.plot(etas, rows[name], marker="o", **style)
         diverged = rows["temperature"] > 10
         ax.plot(etas[diverged], rows[name][diverged], "kx", markersize=9, zorder=3)
-        ax.set(xlabel=r"$10^7 \eta$", title=titles[name], xticks=etas, yscale="log")
+        ax.set(
+            xlabel=r"learning rate $\eta$ ($10^{-7}$)",
+            title=titles[name],
+            xticks=etas,
+            yscale="log",
+        )
         ax.xaxis.set_major_formatter("{x:.4g}")
         plain_numbers(ax.yaxis)
 axes[0].plot([], [], "kx", markersize=9, label="temperature above 10")
-fig.legend(*axes[0].get_legend_handles_labels(), ncols=5, loc="outside upper center", frameon=False)
+fig.legend(*axes[0].get_legend_handles_labels(), ncols=3, loc="outside upper center", frameon=False)
 plt.show()
 
 # %% [markdown]

@@ -263,13 +263,18 @@ table.round(4)
 # %%
 def plot_grid(table, floor=None):
     _, axes = plt.subplots(1, 3, figsize=(10, 3.3))
+    titles = {"RMSE": "RMSE, draws averaged", "of a draw": "RMSE, last draw"}
+    titles |= {"temperature": "kinetic temperature (right: 1)"}
     for (sampler, a), rows in table.groupby(level=["sampler", "a"]):
-        style = {"color": ORANGE if sampler == "SGHMC" else BLUE, "label": f"{sampler}, a = {a:g}"}
+        style = {
+            "color": ORANGE if sampler == "SGHMC" else BLUE,
+            "label": f"{sampler}, friction {a:g}",
+        }
         style |= {"marker": "o", "linestyle": "--" if a == 0.1 else "-"}
         etas = 1e7 * rows.index.get_level_values("eta").values
-        for ax, name in zip(axes, ("RMSE", "of a draw", "temperature"), strict=True):
+        for ax, name in zip(axes, titles, strict=True):
             ax.plot(etas, rows[name].replace(np.inf, np.nan), **style)
-            ax.set(xlabel=r"$10^7 \eta$", title=name.replace("of", "RMSE of"), xticks=etas)
+            ax.set(xlabel=r"learning rate $\eta$ ($10^{-7}$)", title=titles[name], xticks=etas)
             ax.xaxis.set_major_formatter("{x:.2g}")
     if floor:
         axes[0].axhline(floor, color=GREY, label="Gibbs")

@@ -369,7 +369,7 @@ lda_table.round(1)
 every = np.arange(0, DRAWS, 10)
 _, ax = plt.subplots(figsize=(6, 3.2))
 single = [of_draws(drawn[k : k + 1]) for k in every]
-ax.plot(every * STEPS, single, color=BLUE, label="SGRLD, draws")
+ax.plot(every * STEPS, single, color=BLUE, label="SGRLD, single draws")
 lines = {
     "SGRLD, posterior": BLUE,
     "collapsed Gibbs, posterior": GREEN,
@@ -379,7 +379,7 @@ lines = {
 for name, colour in lines.items():
     if name in figures:
         ax.axhline(figures[name], color=colour, linestyle="--", label=name)
-ax.set(xlabel="step", ylabel="held-out perplexity", ylim=(None, 1.1 * by_fit.max()))
+ax.set(xlabel="step", ylabel="held-out perplexity (low is good)", ylim=(None, 1.1 * by_fit.max()))
 ax.legend(frameon=False, fontsize=8)
 plt.show()
 
@@ -584,7 +584,7 @@ colours = dict(zip(paths, [BLUE, ORANGE, "#CC79A7", GREY, GREEN], strict=True))
 for name, values in paths.items():
     ax.plot(values, color=colours[name], label=name)
 floor = min(values.min() for values in paths.values())
-ax.set(xlabel="seconds of sampling", ylabel="held-out log-perplexity", xscale="log")
+ax.set(xlabel="seconds of sampling", ylabel="held-out log-perplexity (low is good)", xscale="log")
 ax.set_ylim(floor - 0.1, floor + 2)
 ax.legend(frameon=False, fontsize=8)
 plt.show()

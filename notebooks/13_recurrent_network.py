@@ -357,8 +357,8 @@ table.round(3)
 _, ax = plt.subplots(figsize=(7, 3.6))
 for (name, runs), colour in zip(done.items(), COLOURS, strict=True):
     curve = np.mean([found["validation"] for found in runs], axis=0)
-    ax.plot(range(1, EPOCHS + 1), curve, color=colour, label=f"{name} ({chosen[name]:g})")
-ax.set(xlabel="epoch", ylabel="nats a character, validation")
+    ax.plot(range(1, EPOCHS + 1), curve, color=colour, label=f"{name}, rate {chosen[name]:g}")
+ax.set(xlabel="epoch", ylabel="validation loss (nats a character)")
 ax.set_ylim(top=by_pairs + 0.3)
 _ = ax.legend(frameon=False, fontsize=8)
 
