@@ -11,6 +11,7 @@ from scipy.stats import norm
 from pymc_sgmcmc import SGHMC, SGNHT
 from pymc_sgmcmc._utils.metric import identity
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.information import informed
 from pymc_sgmcmc.tuning.locate import locate
 from pymc_sgmcmc.tuning.sparse_metric import unit_factor
 from tests.cases import draws, sample
@@ -128,7 +129,7 @@ def exact():
     ],
 )
 def test_the_mass_is_located(build, metric):
-    target = target_of(build)
+    target = informed(target_of(build))
     found = locate(target, target.initial + 0.5, np.random.default_rng(5), metric)
     values = target.centring.values(found.coordinates.centre)
     at = {var.name: own for var, own in target.energy.coordinates().items()}
