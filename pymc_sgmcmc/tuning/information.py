@@ -20,7 +20,7 @@ from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.find_effects import centred_effects
 from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.adam import adam
-from pymc_sgmcmc.tuning.normal_approximation import FAR, nearest_normal
+from pymc_sgmcmc.tuning.normal_approximation import nearest_from
 
 __all__ = ["informed"]
 
@@ -61,12 +61,10 @@ def informed(target: Target) -> Target:
 
 def _in_the_mass(target: Target) -> Vector:
     """Return a point, (d,), where the posterior has mass, more or less."""
-    rng = np.random.default_rng(0)
-    q = adam(target, target.initial, rng, rate=0.3)
-    if not target.is_structured or target.energy.coefficients:
-        return q
-    found = nearest_normal(target, q, rng)
-    return q if found is None or found.distance > FAR else found.mean
+    rng, found = np.random.default_rng(0), None
+    if target.is_structured and not target.energy.coefficients:
+        found = nearest_from(target, target.initial, rng)
+    return adam(target, target.initial, rng, rate=0.3) if found is None else found.mean
 
 
 def _implied(value: np.ndarray, slope: np.ndarray, information: np.ndarray) -> np.ndarray:

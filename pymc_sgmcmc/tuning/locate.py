@@ -19,7 +19,7 @@ from pymc_sgmcmc.posterior.target import Target
 from pymc_sgmcmc.tuning.adam import PART, adam
 from pymc_sgmcmc.tuning.curvature import equilibrated, factor_of, hessian
 from pymc_sgmcmc.tuning.jumps import may_jump, own_sds, rows_that_pass, secants
-from pymc_sgmcmc.tuning.normal_approximation import FAR, Normal, nearest_normal
+from pymc_sgmcmc.tuning.normal_approximation import Normal, nearest_from
 from pymc_sgmcmc.tuning.over_kinks import has_kinked_rows
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, unit_factor
 
@@ -81,18 +81,14 @@ def _normal(
     """Search for the nearest normal, from `start` and else from where Adam leads."""
     kinked = has_kinked_rows(target)
     may_have_more = not kinked and may_jump(target, exact=False)
-    for attempt in range(2):
-        q = adam(target, start, rng, rate=0.3) if attempt else start
-        if may_have_more and own_sds(target, q, rng) is not None:
-            return None
-        found = nearest_normal(target, q, rng)
-        if found is not None and found.distance < FAR:
-            value, gradient = target.value_and_gradient(found.mean)
-            of_all = found.metric.pull(gradient)
-            coordinates = Coordinates(found.mean, _like(metric, found))
-            decrement = float(of_all @ of_all)
-            return Located(coordinates, decrement, value, gradient, jumps=kinked)
-    return None
+    jumps = (lambda q: own_sds(target, q, rng) is not None) if may_have_more else None
+    found = nearest_from(target, start, rng, jumps)
+    if found is None:
+        return None
+    value, gradient = target.value_and_gradient(found.mean)
+    of_all = found.metric.pull(gradient)
+    coordinates = Coordinates(found.mean, _like(metric, found))
+    return Located(coordinates, float(of_all @ of_all), value, gradient, jumps=kinked)
 
 
 def _like(metric: Metric, found: Normal) -> Metric:

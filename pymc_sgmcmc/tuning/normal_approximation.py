@@ -22,10 +22,11 @@ from scipy.sparse import csr_array, diags_array
 from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.posterior.nonfinite import is_transformed
 from pymc_sgmcmc.posterior.target import Target
+from pymc_sgmcmc.tuning.adam import adam
 from pymc_sgmcmc.tuning.expanded_rows import ExpandedRows, is_finite
 from pymc_sgmcmc.tuning.sparse_metric import SparseFactor, factor_of_sparse
 
-__all__ = ["FAR", "Normal", "nearest_normal"]
+__all__ = ["Normal", "nearest_from", "nearest_normal"]
 
 AT_MEAN = 6, 10
 """Largest number of passes at the mean, until effects are found, and then scales of rows."""
@@ -95,6 +96,29 @@ def nearest_normal(target: Target, start: Vector, rng: np.random.Generator) -> N
         return _Search(target, rng).nearest(start)
     except np.linalg.LinAlgError:
         return None
+
+
+def nearest_from(
+    target: Target,
+    start: Vector,
+    rng: np.random.Generator,
+    jumps: Callable[[Vector], bool] | None = None,
+) -> Normal | None:
+    """Search from `start` (d,), and where that does not end near, from where Adam leads.
+
+    None: no search ended less than `FAR` away, or gradients jump where one begins.
+    """
+    best = None
+    for attempt in range(2):
+        q = adam(target, start, rng, rate=0.3) if attempt else start
+        if jumps is not None and jumps(q):
+            return None
+        found = nearest_normal(target, q, rng)
+        if found is not None and (best is None or found.distance < best.distance):
+            best = found
+        if best is not None and best.distance < NEAR:
+            break
+    return best if best is not None and best.distance < FAR else None
 
 
 class _Search:
