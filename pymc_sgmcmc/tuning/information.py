@@ -5,7 +5,7 @@ would serve as well: see `effects`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pytensor
@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_sgmcmc._utils.types import Vector
 from pymc_sgmcmc.compile.evaluate import evaluate
 from pymc_sgmcmc.compile.in_python import interpreted
-from pymc_sgmcmc.posterior.effects import Effects, ScaledEffects, Values, inform
+from pymc_sgmcmc.posterior.effects import Effects, ScaledEffects, Values, inform, uninformed
 from pymc_sgmcmc.posterior.energy_graph import EnergyGraph
 from pymc_sgmcmc.posterior.find_effects import centred_effects
 from pymc_sgmcmc.posterior.target import Target
@@ -36,27 +36,61 @@ above 1 / sqrt(2 FEW), about 0.16, and centred effects are partially centred. So
 scales of their own, which are not known where an effect is not."""
 
 
+ByVariable: TypeAlias = dict[TensorVariable, np.ndarray]
+
+
+class Measured(NamedTuple):
+    """Values of variables, and derivatives of the likelihood's energy in effects."""
+
+    values: Values
+    slopes: ByVariable
+    information: ByVariable
+
+
 def informed(target: Target) -> Target:
     """Return `target` in coordinates of its effects, where these need some.
 
     The information in its coordinates is zero so far, and is set.
     """
+    with np.errstate(all="ignore"):
+        if target.centring.effects:
+            # A guess for the search, which is slow where effects that are well known have none.
+            _inform(target.centring.effects, _measured(target, target.initial, []))
+        return _informed_by_mass(target)
+
+
+def _informed_by_mass(target: Target) -> Target:
     own, known = target.centring.effects, {own.var for own in target.centring.effects}
     centred = centred_effects(target.model, target.vars, target.shapes)
     centred = [one for one in centred if one.var not in known]
     if not own and not centred:
         return target
-    with np.errstate(all="ignore"):
-        q = _in_the_mass(target)
-        values = target.energy.values_at(target.centring.values(q))
-        slopes, found = _likelihood(target, q, centred, values)
-        needed = [one for one in centred if _is_tied(one, values, slopes[one.var], found[one.var])]
+    measured = _measured(target, _in_the_mass(target), centred)
+    needed = [one for one in centred if _is_tied(one, measured)]
+    _inform([*own, *needed], measured)
     if needed:
         # Measure anew, out of the funnel in which this measurement may be far off.
-        return informed(target.partially_centred(needed))
-    for one in own:
-        inform(one, found[one.var], _implied(values[one.var], slopes[one.var], found[one.var]))
+        return _informed_by_mass(target.partially_centred(needed))
     return target
+
+
+def _measured(target: Target, q: Vector, centred: Sequence[Effects]) -> Measured:
+    """Return values of the variables at `q`, and what `_likelihood` says there of effects.
+
+    That is measured in coordinates that nothing is known of, whatever `q` is in.
+    """
+    change = target.centring
+    flat = change.values(q)
+    values = target.energy.values_at(flat)
+    with uninformed(change.effects):
+        return Measured(values, *_likelihood(target, change.coordinates(flat), centred, values))
+
+
+def _inform(effects: Sequence[Effects], measured: Measured) -> None:
+    for one in effects:
+        value, slope = measured.values[one.var], measured.slopes[one.var]
+        information = measured.information[one.var]
+        inform(one, information, _implied(value, slope, information))
 
 
 def _in_the_mass(target: Target) -> Vector:
@@ -77,27 +111,23 @@ def _implied(value: np.ndarray, slope: np.ndarray, information: np.ndarray) -> n
     return value - of_all - (slope - information * of_all) / (information + max(floor, 1e-300))
 
 
-def _is_tied(
-    own: ScaledEffects, values: Values, slope: np.ndarray, information: np.ndarray
-) -> bool:
-    """Return whether centred effects are tied to a scale that is not known well.
-
-    `slope`: first derivatives of the likelihood's energy, by effect.
-    """
+def _is_tied(own: ScaledEffects, measured: Measured) -> bool:
+    """Return whether centred effects are tied to a scale that is not known well."""
     if not all(own.scale.type.broadcastable):
         return True
+    values, information = measured.values, measured.information[own.var]
+    slope = measured.slopes[own.var]
     (location,) = evaluate([own.location], values)
     step = np.divide(slope, information, out=np.zeros_like(slope), where=information > 0)
     return _well_known(values[own.var] - location - step, information) < FEW
-
-
-ByVariable: TypeAlias = dict[TensorVariable, np.ndarray]
 
 
 def _likelihood(
     target: Target, q: Vector, centred: Sequence[Effects], values: Values
 ) -> tuple[ByVariable, ByVariable]:
     """Return first and second derivatives of the likelihood's energy in effects, by variable.
+
+    I of effects is zero: coordinates are z.
 
     The second ones are means over random signs v of v H v, entry by entry (Bekas et al., 2007):
     exact where no row has two effects. `centred`: variables that are effects themselves, beside
