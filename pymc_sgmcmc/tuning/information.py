@@ -30,10 +30,11 @@ PROBES, WIDTH = 4, 1e-2
 LITTLE = 0.01
 """Information on an effect, as a part of the mean, that does not tell where it is."""
 
-FEW = 20.0
+FEW, MANY = 20.0, 200.0
 """Number of well-known effects below which their scale is not known well: its logarithm has an sd
 above 1 / sqrt(2 FEW), about 0.16, and centred effects are partially centred. So are those that have
-scales of their own, which are not known where an effect is not."""
+scales of their own, which are not known where an effect is not. And the number from which on they
+are known well by a rough measurement, where Adam leads: no search is needed to tell."""
 
 
 ByVariable: TypeAlias = dict[TensorVariable, np.ndarray]
@@ -65,8 +66,12 @@ def _informed_by_mass(target: Target) -> Target:
     centred = [one for one in centred if one.var not in known]
     if not own and not centred:
         return target
+    if not own:
+        rough = _measured(target, _where_adam_leads(target), centred)
+        if all(_well_known(one, rough) > MANY for one in centred):
+            return target
     measured = _measured(target, _in_the_mass(target), centred)
-    needed = [one for one in centred if _is_tied(one, measured)]
+    needed = [one for one in centred if _well_known(one, measured) < FEW]
     _inform([*own, *needed], measured)
     if needed:
         # Measure anew, out of the funnel in which this measurement may be far off.
@@ -95,10 +100,14 @@ def _inform(effects: Sequence[Effects], measured: Measured) -> None:
 
 def _in_the_mass(target: Target) -> Vector:
     """Return a point, (d,), where the posterior has mass, more or less."""
-    rng, found = np.random.default_rng(0), None
+    found = None
     if target.is_structured and not target.energy.coefficients:
-        found = nearest_from(target, target.initial, rng)
-    return adam(target, target.initial, rng, rate=0.3) if found is None else found.mean
+        found = nearest_from(target, target.initial, np.random.default_rng(0))
+    return _where_adam_leads(target) if found is None else found.mean
+
+
+def _where_adam_leads(target: Target) -> Vector:
+    return adam(target, target.initial, np.random.default_rng(0), rate=0.3)
 
 
 def _implied(value: np.ndarray, slope: np.ndarray, information: np.ndarray) -> np.ndarray:
@@ -111,15 +120,18 @@ def _implied(value: np.ndarray, slope: np.ndarray, information: np.ndarray) -> n
     return value - of_all - (slope - information * of_all) / (information + max(floor, 1e-300))
 
 
-def _is_tied(own: ScaledEffects, measured: Measured) -> bool:
-    """Return whether centred effects are tied to a scale that is not known well."""
+def _well_known(own: ScaledEffects, measured: Measured) -> float:
+    """Return the number of centred effects that rows know better than their prior.
+
+    Each counts up to 1, and none if effects have scales of their own.
+    """
     if not all(own.scale.type.broadcastable):
-        return True
+        return 0.0
     values, information = measured.values, measured.information[own.var]
     slope = measured.slopes[own.var]
     (location,) = evaluate([own.location], values)
     step = np.divide(slope, information, out=np.zeros_like(slope), where=information > 0)
-    return _well_known(values[own.var] - location - step, information) < FEW
+    return _number_known(values[own.var] - location - step, information)
 
 
 def _likelihood(
@@ -195,10 +207,10 @@ def _gradient_of_exact_likelihoods(target: Target) -> Callable[[Vector], Vector]
     return lambda q: function(q.astype(pytensor.config.floatX))[0]
 
 
-def _well_known(deviations: np.ndarray, information: np.ndarray) -> float:
-    """Return the number of effects that rows know better than their prior: each counts up to 1.
+def _number_known(deviations: np.ndarray, information: np.ndarray) -> float:
+    """Return the sum of squares of the effects' weights in an estimate of their one scale.
 
-    Their one scale is estimated by moments (DerSimonian and Laird, 1986), around their mean: that
+    Their scale is estimated by moments (DerSimonian and Laird, 1986), around their mean: that
     of the model may not be found yet.
     """
     total = max(np.sum(information), 1e-300)
