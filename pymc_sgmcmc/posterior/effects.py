@@ -59,11 +59,11 @@ def uninformed(effects: Sequence["Effects"]) -> Iterator[None]:
     known = [own.information.get_value() for own in effects]
     try:
         for own, value in zip(effects, known, strict=True):
-            own.information.set_value(np.zeros_like(value))
+            inform(own, np.zeros_like(value))
         yield
     finally:
         for own, value in zip(effects, known, strict=True):
-            own.information.set_value(value)
+            inform(own, value)
 
 
 class Effects(Protocol):

@@ -1,7 +1,7 @@
 """Information of the rows on the effects of a hierarchy: which coordinates these need.
 
-It is measured once, near where Adam leads from the model's initial point. Half or twice as much
-would serve as well: see `effects`.
+It is measured once: at the mean of the nearest normal where that is searched for, and else where
+Adam leads from the model's initial point. Half or twice as much would serve as well: see `effects`.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,11 +66,12 @@ def _informed_by_mass(target: Target) -> Target:
     centred = [one for one in centred if one.var not in known]
     if not own and not centred:
         return target
-    if not own:
-        rough = _measured(target, _where_adam_leads(target), centred)
-        if all(_well_known(one, rough) > MANY for one in centred):
-            return target
-    measured = _measured(target, _in_the_mass(target), centred)
+    measured = None if own else _measured(target, _where_adam_leads(target), centred)
+    if measured is not None and all(_well_known(one, measured) > MANY for one in centred):
+        return target
+    q = _in_the_mass(target)
+    if measured is None or q is not None:
+        measured = _measured(target, _where_adam_leads(target) if q is None else q, centred)
     needed = [one for one in centred if _well_known(one, measured) < FEW]
     _inform([*own, *needed], measured)
     if needed:
@@ -98,12 +99,12 @@ def _inform(effects: Sequence[Effects], measured: Measured) -> None:
         inform(one, information, _implied(value, slope, information))
 
 
-def _in_the_mass(target: Target) -> Vector:
-    """Return a point, (d,), where the posterior has mass, more or less."""
-    found = None
-    if target.is_structured and not target.energy.coefficients:
-        found = nearest_from(target, target.initial, np.random.default_rng(0))
-    return _where_adam_leads(target) if found is None else found.mean
+def _in_the_mass(target: Target) -> Vector | None:
+    """Return the mean of the nearest normal, (d,); None where it is not found, or dear to find."""
+    if not target.is_structured or target.energy.coefficients:
+        return None
+    found = nearest_from(target, target.initial, np.random.default_rng(0))
+    return None if found is None else found.mean
 
 
 def _where_adam_leads(target: Target) -> Vector:

@@ -140,13 +140,15 @@ class _Search:
 
     def nearest(self, start: Vector) -> Normal | None:
         # A scale of effects has no mode: it stays until effects are found. Scales of rows have one.
-        _, H = self._exact.mean(start[None])
+        gradient, H = self._exact.mean(start[None])
         tied = np.ravel(abs(H - diags_array(H.diagonal())).sum(axis=1)) > 0
         of_effects = self._on_log_scale & (tied | _multiplies(self._target))
         # One that begins too small keeps effects at zero; too large, it lets rows find them.
-        start = np.where(of_effects, np.maximum(start, self._target.initial), start)
+        raised = np.where(of_effects, np.maximum(start, self._target.initial), start)
+        if not np.array_equal(raised, start):
+            start = raised
+            gradient, H = self._exact.mean(start[None])
         rows = self._at_mean(start)
-        gradient, H = self._exact.mean(start[None])
         if not rows.is_finite or not is_finite(gradient, H):
             return None
         P = H + rows.hessian
